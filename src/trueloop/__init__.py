@@ -3,8 +3,6 @@
 The names are loaded when they are first used: `trueloop explain` must not wait for torch.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:

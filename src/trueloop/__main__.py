@@ -1,7 +1,5 @@
 """`python -m trueloop`, and `torchrun -m trueloop`."""
 
-from __future__ import annotations
-
 import sys
 
 from trueloop.cli.main import main

@@ -7,8 +7,6 @@
 A hook overrides the methods it needs. The loop itself needs none: `engine/train.py` is written out.
 """
 
-from __future__ import annotations
-
 from abc import ABC
 from collections.abc import Mapping
 from dataclasses import dataclass

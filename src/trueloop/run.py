@@ -6,8 +6,6 @@
 Events are facts, so newer rules can check a recorded run again, on a machine without torch.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

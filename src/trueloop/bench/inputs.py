@@ -1,7 +1,5 @@
 """Random inputs with the dtypes, shapes and ranges of the artifact; the same for every form."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Measures all forms in turns, round by round, in rotating order: other load on the machine affects each of them."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

@@ -7,8 +7,6 @@ with one line on stdout: {"runtime", "bytes", "opened"} or {"seconds": [...]}, o
 stdin.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -3,8 +3,6 @@
 Reading never unpickles classes: weights are safetensors, the rest is loaded with `weights_only=True`.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Chooses between full and sharded checkpoints."""
 
-from __future__ import annotations
-
 from trueloop.checkpoint.layout import FullLayout, Layout
 from trueloop.checkpoint.store import Folder, Store
 from trueloop.parallel.strategy import Strategy

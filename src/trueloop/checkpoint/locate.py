@@ -1,7 +1,5 @@
 """Find the checkpoints that a path refers to: a run's folder, its `checkpoints` folder, or one checkpoint. No torch."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from trueloop.checkpoint.plan import step_of

@@ -1,7 +1,5 @@
 """Names of checkpoints, and which old ones to remove. Pure functions."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import Final

@@ -1,7 +1,5 @@
 """The tensors listed in the header of a safetensors file: eight bytes of length, then JSON. No torch."""
 
-from __future__ import annotations
-
 import json
 import math
 import struct

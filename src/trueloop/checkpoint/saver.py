@@ -1,7 +1,5 @@
 """Saves checkpoints in the background, one at a time. An error is raised by the next save, check or finish."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, final

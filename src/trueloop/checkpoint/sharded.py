@@ -9,8 +9,6 @@ FOLDER/step-00000120/manifest.json               format 2, with a table of piece
 The table is JSON protected by the manifest's hash. Nothing is unpickled. No torch.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping

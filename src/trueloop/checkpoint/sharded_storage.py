@@ -4,8 +4,6 @@ torch's planners decide which process writes what (a replicated tensor is writte
 blocks for a different layout.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, final

@@ -1,7 +1,5 @@
 """Tensors from their pieces: all of them in full, or only the blocks that are needed, from files or from memory."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from pathlib import Path

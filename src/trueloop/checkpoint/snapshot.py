@@ -4,8 +4,6 @@ A snapshot holds only tensors and plain values, because a checkpoint is read wit
 could not be read back is refused when it is saved.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final, final
 

@@ -9,8 +9,6 @@ A sharded run writes the same in pieces: `sharded.py`. The newest manifest names
 can disagree with it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

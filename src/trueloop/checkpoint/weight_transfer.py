@@ -8,8 +8,6 @@ In a pattern, `*` matches any text, dots included, and `*` in the new name inser
 The first matching pattern counts; a name without a match is unchanged.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Read weights from a run, a checkpoint or any weights file, and write them to a file that other tools can load."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

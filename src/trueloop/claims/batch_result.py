@@ -1,7 +1,5 @@
 """The result of one batch: loss, outputs, gradients and layer outputs; and the differences of two results."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -17,17 +15,7 @@ from trueloop.measure.model import restored_buffers
 from trueloop.measure.randomness import fence
 from trueloop.torch_private.modules import DropoutNd
 
-__all__ = [
-    "ROUNDING",
-    "SMALL",
-    "BatchResult",
-    "compare",
-    "compute_result",
-    "disable_randomness",
-    "first_differing_layer",
-    "largest_value",
-    "relative_difference",
-]
+__all__ = ["compute_result"]
 
 ROUNDING: Final = 1e-4
 """Relative tolerance: float32 sums in a different order differ by about 1e-6 per layer, and more after several."""

@@ -1,7 +1,5 @@
 """A claim: a sentence about a training that can be tested, its healthy result, and the likely causes of a failure."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar

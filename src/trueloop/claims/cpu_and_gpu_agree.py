@@ -5,8 +5,6 @@ dropout are off. Of a failure, the first layer whose output differs is named. Su
 tensor on one of them, or use a kernel that is wrong on one.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar, Final, final
 
 import torch

@@ -1,7 +1,5 @@
 """Two traces compared: the step after which the weights differ, the first operation that differs, and its kind."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest

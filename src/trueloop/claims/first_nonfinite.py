@@ -4,8 +4,6 @@ Of a failure, the batch is computed again operation by operation, to find the fi
 layer, the loss, or only in a gradient. One NaN makes every weight NaN in the next step, so only the first one matters.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, ClassVar, Final, final
 

@@ -5,8 +5,6 @@ while the rest of the model trains. A zero gradient in the first step alone is n
 layer (residual branches, LoRA) the first gradient comes with the second step. So several steps are measured.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

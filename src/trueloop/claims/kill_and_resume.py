@@ -6,8 +6,6 @@ Each is a process of its own, like `trueloop train` and `trueloop resume`. They 
 computed, so that torch is loaded once. The signal is SIGKILL, which a process cannot handle.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

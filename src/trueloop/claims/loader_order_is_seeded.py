@@ -4,8 +4,6 @@ An order that does not repeat makes every run different; an order that never cha
 every epoch.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import ClassVar, Final, NamedTuple, final
 

@@ -6,8 +6,6 @@ Counting is cheap because `gc.freeze` hides everything that existed before the f
 That changes when garbage is collected, and nothing else.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import sys

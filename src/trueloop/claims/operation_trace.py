@@ -9,8 +9,6 @@ too. A process starts with random states that nobody set. Here they are set to t
 differ between two runs unless a test gives both the same one.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

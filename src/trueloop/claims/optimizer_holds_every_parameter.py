@@ -4,8 +4,6 @@ A layer that was created after the optimizer, kept in a plain list, or replaced 
 without an error.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import ClassVar, final
 

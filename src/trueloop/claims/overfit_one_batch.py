@@ -4,8 +4,6 @@ The first test of any training: the same few samples in every step, without drop
 the loss does not go to about zero, something basic is broken: inputs, labels, model, loss, gradients or optimizer.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, final

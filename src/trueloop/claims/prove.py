@@ -1,7 +1,5 @@
 """Test claims one by one. An error inside one test is reported and does not stop the others."""
 
-from __future__ import annotations
-
 import time
 import traceback
 from collections.abc import Callable, Iterable

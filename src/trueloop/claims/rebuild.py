@@ -6,8 +6,6 @@ runs a script, records how its modules are constructed, and at its end construct
 the same arguments.
 """
 
-from __future__ import annotations
-
 import inspect
 import io
 import json

@@ -1,7 +1,5 @@
 """What keeps an object alive: the nearest variable or attribute that refers to it, and the line that stores it."""
 
-from __future__ import annotations
-
 import ast
 import gc
 import sys

@@ -4,8 +4,6 @@ A checkpoint holds weights and buffers. Everything else that a forward needs (a 
 drawn in the constructor, a layer created in the first call) is lost, and the loaded model is not the trained one.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any, ClassVar, Final, final
 

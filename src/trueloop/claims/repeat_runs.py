@@ -1,7 +1,5 @@
 """A recipe or script run repeatedly in processes of its own, identical but for what a test varies."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice

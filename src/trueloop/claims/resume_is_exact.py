@@ -4,8 +4,6 @@ The recipe is trained twice for some steps, in processes of their own. One is ki
 resumed. Weights, optimizer, random states and every row of metrics are then compared.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterator, Mapping

@@ -4,8 +4,6 @@ Without it no change can be compared and no failure reproduced. Two new processe
 are compared after every step, and of a difference, the first operation that differs is found, with its line.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import ClassVar, Final, final

@@ -5,8 +5,6 @@ devices. Where there is no second device, `meta` replaces it: it has shapes and 
 behind shows there too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, final

@@ -3,8 +3,6 @@
 Everything that a test trains or writes is in `scratch`, a temporary folder: the user's runs are not touched.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Checksums of tensors, to see whether two are bit-identical."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Mapping
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """The parts of a training step, for claims that look between them: `engine/train.py` without guard, log and saves."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, final

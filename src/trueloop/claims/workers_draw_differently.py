@@ -5,8 +5,6 @@ again for each sample, shows the same few variants in every epoch, and the loss 
 number of workers must not change the batches: it is a matter of speed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NamedTuple, final

@@ -5,8 +5,6 @@ PATH is a run's folder, its `checkpoints` folder, or one checkpoint. A sharded c
 read in one process. `show` and `verify` import no torch.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from pathlib import Path

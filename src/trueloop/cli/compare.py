@@ -1,7 +1,5 @@
 """`trueloop compare RUN RUN ...`: what differs between runs, and from which step on. No torch is imported."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """`trueloop completion bash|zsh`: a completion script for the shell, written by shtab."""
 
-from __future__ import annotations
-
 import argparse
 from importlib import import_module
 from typing import Any, Final

@@ -6,8 +6,6 @@ any other format        stdout, alone: what a watched script prints to stdout go
 --quiet                 text in the terminal is left out when there is no problem
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -1,7 +1,5 @@
 """`trueloop explain RULE|WORD ...`, `trueloop explain --all [--output DIR]`: the pages of the rules. No torch."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

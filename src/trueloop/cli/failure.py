@@ -3,8 +3,6 @@
 What the user's model, data or recipe raise is shown as Python shows it, without our frames, and ends with 1.
 """
 
-from __future__ import annotations
-
 import sys
 import sysconfig
 import time

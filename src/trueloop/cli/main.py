@@ -1,8 +1,6 @@
 """`trueloop VERB ...`: each verb is a file beside this one, imported when it is used, so that quick verbs stay
 quick."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The options that verbs share, and one parser for all verbs. Its errors say what is wrong and what to type."""
 
-from __future__ import annotations
-
 import argparse
 import math
 import os

@@ -1,7 +1,5 @@
 """The page of a rule, read from its file's docstring: as Markdown for docs/rules, as blocks for the terminal."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby

@@ -1,8 +1,6 @@
 """Sizes, bandwidths, times and shapes as they are typed: 80GB, 24GiB, 600GB/s, 25Gb/s, 45ms, 3x224x224. For
 argparse."""
 
-from __future__ import annotations
-
 import argparse
 import math
 import re

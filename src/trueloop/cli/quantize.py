@@ -1,8 +1,6 @@
 """`trueloop quantize RUN --scheme SCHEME`: a run's model in fewer bits, as an artifact, if its metric stays good
 enough."""
 
-from __future__ import annotations
-
 import sys
 from typing import Final
 

@@ -1,7 +1,5 @@
 """`trueloop ready RUN|SCRIPT`: a readiness report from recorded evidence only. For a run no torch is imported."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Final

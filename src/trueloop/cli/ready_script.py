@@ -1,7 +1,5 @@
 """`trueloop ready SCRIPT`: one checked and recorded run in its own process; the evidence is kept beside the report."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """`trueloop recheck RUN`: check a recorded run again with today's rules. No torch is imported."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

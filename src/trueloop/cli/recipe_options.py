@@ -1,7 +1,5 @@
 """Which recipe, with which fields and data: the options of every verb that takes one."""
 
-from __future__ import annotations
-
 import argparse
 import ast
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """A recipe on one page: `train RECIPE --show`, `train --list`, and the recipes and fields in `train --help`."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

@@ -1,8 +1,6 @@
 """`trueloop resume RUN`: continue a run from its newest valid checkpoint, bit-identical; or make a finished one
 longer."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator
 from pathlib import Path

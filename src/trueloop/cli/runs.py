@@ -1,7 +1,5 @@
 """`trueloop runs [FOLDER]`: a table of runs. No torch is imported."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

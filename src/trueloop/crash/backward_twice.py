@@ -1,7 +1,5 @@
 """Backward goes through a part of the graph whose saved tensors an earlier backward has freed."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from typing import Any, TypeAlias

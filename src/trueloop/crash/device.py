@@ -1,7 +1,5 @@
 """The tensors of one operation are on different devices."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

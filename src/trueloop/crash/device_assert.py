@@ -1,7 +1,5 @@
 """A GPU kernel found an index or a label out of range and stopped."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from torch import Tensor, nn

@@ -1,8 +1,6 @@
 """Tensors of different dtypes met in a layer, a loss or a product; or floats came where integers are needed, or the
 reverse."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

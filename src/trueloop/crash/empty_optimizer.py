@@ -1,7 +1,5 @@
 """An optimizer was built without parameters."""
 
-from __future__ import annotations
-
 import ast
 
 from torch import nn

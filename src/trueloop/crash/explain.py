@@ -4,8 +4,6 @@ A kind is a file with a function `explain(scene)`, which returns an explanation,
 crash.
 """
 
-from __future__ import annotations
-
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import replace

@@ -3,8 +3,6 @@
 An explanation is a few short sentences with this run's numbers. A kind that is not certain says less, or nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import prod
 from typing import TypeAlias

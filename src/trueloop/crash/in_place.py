@@ -1,7 +1,5 @@
 """An in-place change overwrote a tensor that backward needs, or changed a leaf that requires grad."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

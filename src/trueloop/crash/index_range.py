@@ -1,7 +1,5 @@
 """An index is outside of an embedding or of a tensor's dimension."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

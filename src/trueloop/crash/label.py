@@ -1,7 +1,5 @@
 """A label is outside of 0 to classes - 1."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The input of a layer has the wrong shape."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import isqrt, prod
 from typing import Final

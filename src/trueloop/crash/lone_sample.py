@@ -1,7 +1,5 @@
 """Batch normalization in training mode got one value per channel, which has no variance."""
 
-from __future__ import annotations
-
 from torch import Tensor
 from torch.utils.data import DataLoader
 

@@ -1,7 +1,5 @@
 """Predictions and targets have shapes that a loss cannot combine."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from torch import Tensor

@@ -1,7 +1,5 @@
 """A GPU, or the machine, ran out of memory: how much was requested, and what holds the rest."""
 
-from __future__ import annotations
-
 import gc
 import re
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """A module is used before nn.Module.__init__ has run: its __init__ calls super().__init__() too late, or not at all."""
 
-from __future__ import annotations
-
 import ast
 import re
 from typing import Final

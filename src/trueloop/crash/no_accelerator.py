@@ -1,7 +1,5 @@
 """The script uses a device that this machine, or this build of torch, does not have."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

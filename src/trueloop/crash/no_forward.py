@@ -1,7 +1,5 @@
 """The script calls a module that has no forward method."""
 
-from __future__ import annotations
-
 import ast
 import re
 from difflib import get_close_matches

@@ -1,7 +1,5 @@
 """Backward was called on a loss that does not depend on any parameter that requires grad."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from types import ModuleType

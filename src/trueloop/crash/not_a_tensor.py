@@ -1,7 +1,5 @@
 """A layer or function received something other than a tensor: a tuple, a list, a dict, an array, None."""
 
-from __future__ import annotations
-
 import ast
 import re
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Backward was called on a tensor with more than one element."""
 
-from __future__ import annotations
-
 import ast
 
 from trueloop.crash.explanation import Explanation, described

@@ -1,7 +1,5 @@
 """The shapes of two tensors do not fit together: `@`, `+`, cat, stack, einsum."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Sequence

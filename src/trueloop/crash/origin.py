@@ -4,8 +4,6 @@ Read from the source, so only certain facts are reported: a variable that a bran
 set has no known origin.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The samples of a batch have different sizes, so the loader cannot stack them."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

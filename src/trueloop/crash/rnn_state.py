@@ -1,7 +1,5 @@
 """The hidden state passed to a recurrent layer does not fit the size of this batch."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

@@ -1,7 +1,5 @@
 """An image became smaller than the next kernel or pooling window."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from torch import Tensor

@@ -1,7 +1,5 @@
 """A checkpoint does not fit the model that loads it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 

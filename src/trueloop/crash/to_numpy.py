@@ -1,7 +1,5 @@
 """A tensor that requires grad, or that is not on the CPU, cannot become a numpy array."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

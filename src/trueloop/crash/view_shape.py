@@ -1,7 +1,5 @@
 """`view` or `reshape` to a wrong number of elements, or `view` of a tensor that is not contiguous."""
 
-from __future__ import annotations
-
 import ast
 import re
 from math import prod

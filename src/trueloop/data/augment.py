@@ -1,7 +1,5 @@
 """Random image augmentation on the device, drawing only from the given generator."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -4,8 +4,6 @@ No silent guesses: an empty cell, or one that does not fit its column, is refuse
 read once, in chunks, into one flat array per column: eight bytes a cell instead of a Python object.
 """
 
-from __future__ import annotations
-
 import csv
 from array import array
 from collections.abc import Iterator, Sequence

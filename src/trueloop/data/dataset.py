@@ -1,7 +1,5 @@
 """Any map-style dataset as a source: `dataset[i]` returns (inputs, target)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, final
 

@@ -4,8 +4,6 @@ A folder may be the data set's own or its parent (`mnist/`, `MNIST/raw/`). A fol
 searched: the wrong data would be worse than none.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """The data sets of the bundled recipes: file names, digests and public mirrors."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from trueloop.data.find import DataFile, DataSet

@@ -1,7 +1,5 @@
 """IDX files (MNIST and its successors): a header with dtype and sizes, then the values; gzipped or not."""
 
-from __future__ import annotations
-
 import gzip
 import math
 import struct

@@ -7,8 +7,6 @@ Targets are one per sample, or sequences; sequences are padded with `ignore`, wh
 Facts(ignore=IGNORE).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

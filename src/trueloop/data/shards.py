@@ -6,8 +6,6 @@ The tar headers are indexed once; then any sample is read by its offset, so that
 is exact, as with any other source. Nothing is unpickled.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

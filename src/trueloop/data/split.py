@@ -1,7 +1,5 @@
 """Train, validation and test indices: drawn once from a seed, stratified where there are classes."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -6,8 +6,6 @@ Numbers are standardized and categories encoded with statistics of the training 
 the other rows. `splits.facts.more["columns"]` records how each column was encoded: what a new row needs.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, final

@@ -1,7 +1,5 @@
 """Samples held in memory as tensors: uint8 stays uint8 until a batch is prepared on the device."""
 
-from __future__ import annotations
-
 from typing import Any, final
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Text as token IDs: words by a vocabulary of the training data, word pairs and subwords by hashing; rows padded."""
 
-from __future__ import annotations
-
 import re
 import zlib
 from collections import Counter

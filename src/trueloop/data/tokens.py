@@ -7,8 +7,6 @@ A sample is a block; samples start `stride` tokens apart, so that an epoch sees 
 loaded completely, unless it moves to a device.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Final, Literal, final
 

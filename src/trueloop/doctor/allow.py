@@ -1,7 +1,5 @@
 """Selects the rules; `trueloop.usercode.allow` says which findings the user has allowed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from trueloop.errors import Misuse, UnknownRule

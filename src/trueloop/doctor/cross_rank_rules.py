@@ -1,7 +1,5 @@
 """The rules that compare ranks, applied to the facts of all of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import final

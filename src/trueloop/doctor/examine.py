@@ -1,7 +1,5 @@
 """Script + rules -> verdict: watch a program while it runs."""
 
-from __future__ import annotations
-
 import os
 
 from trueloop.doctor.launch import Program, run

@@ -7,8 +7,6 @@ waited as long for one batch, or is stopped. Otherwise one note says who waits f
 other machines are queried (`remote_ranks.py`): they report the same about themselves, or cannot be reached.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Run a script or a module as Python itself would: same argv, `__main__`, `sys.path[0]`, exceptions and exit code."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import os

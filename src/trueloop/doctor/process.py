@@ -1,7 +1,5 @@
 """What Linux knows of a process that does not respond: is it stopped, has it ended, does it work?"""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 __all__ = ["has_worked", "state_of", "work_of"]

@@ -3,8 +3,6 @@ folder.
 
 So the last position of a rank that no longer responds is known. No torch."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, dataclass
 from typing import Literal, final

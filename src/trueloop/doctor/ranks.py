@@ -9,8 +9,6 @@ first rank reports. torchrun kills all ranks as soon as one fails, so a rank tha
 a dead rank, and a rank that failed waits only briefly: then it reports itself, and lists the reports that are missing.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import os

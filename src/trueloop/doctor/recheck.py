@@ -1,7 +1,5 @@
 """A recorded run + rules -> verdict. Needs no torch, because events are plain data; new rules can check old runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 

@@ -6,8 +6,6 @@ happened: no connection (network or machine down), connection refused (the proce
 stopped). Only machines that have answered once are queried: behind a firewall, silence means nothing.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -5,8 +5,6 @@ Progress is another instruction, collective, sample or batch; while a batch is f
 this thread or of the worker processes.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

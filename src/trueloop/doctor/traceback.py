@@ -1,7 +1,5 @@
 """The user's exceptions as they look without trueloop: its frames are removed from every traceback."""
 
-from __future__ import annotations
-
 import atexit
 import os
 import signal

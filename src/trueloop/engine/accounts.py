@@ -1,8 +1,6 @@
 """The parameters of a run over its first steps: which get a gradient, which the optimizer holds, which units are
 equal."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Final, final
 

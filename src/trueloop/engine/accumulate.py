@@ -11,8 +11,6 @@ The gradient is that of the one big batch, however the targets are spread over i
 epoch holds what is left, instead of leaving gradients over for the next one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice

@@ -1,7 +1,5 @@
 """From a recipe to its parts, built in an order that makes the same recipe give the same numbers."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path

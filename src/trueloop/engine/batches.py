@@ -5,8 +5,6 @@ augmentation draws is drawn after seeding from those three. Neither the number o
 model sees.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Snapshots of a model's buffers, so that a skipped batch leaves its running statistics unchanged."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import final

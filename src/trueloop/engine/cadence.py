@@ -1,7 +1,5 @@
 """When things happen in a run: questions about its counters. Nothing is done here."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final, final
 

@@ -12,8 +12,6 @@ A checkpoint is written in the background under another name, hashed, and rename
 the newest valid one. Reading never unpickles into classes.
 """
 
-from __future__ import annotations
-
 import warnings
 import weakref
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The model, compiled if the recipe asks for it. Compile errors of torch become one sentence."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -7,8 +7,6 @@ regression              the mean; the median for mae
 own loss                none is known
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Numbers that the host reads later, while the device continues with its work."""
 
-from __future__ import annotations
-
 from typing import final
 
 import torch

@@ -1,7 +1,5 @@
 """An exponential moving average of the weights, which is then what is evaluated and shipped."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterable
 from typing import final

@@ -1,8 +1,6 @@
 """How good the model is, without changing anything: random states fenced, modes put back, sums weighted by what they
 count."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 

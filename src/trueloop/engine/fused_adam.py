@@ -6,8 +6,6 @@ once. When anything changes (a gradient is missing, a hook listens to the optimi
 optimizer takes the step itself.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, final

@@ -4,8 +4,6 @@ Everything is reduced on the device. The few results are copied asynchronously a
 with the device. This uses no random numbers, changes nothing and keeps no tensor of the training.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ Told for the losses of our tasks, and for a loss of torch's that a recipe names 
 function of the user's own does inside is not seen from here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple

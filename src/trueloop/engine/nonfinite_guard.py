@@ -6,8 +6,6 @@ host reads the loss and the norm. The forward has already changed the running st
 a skipped batch leaves no trace.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Nothing changes: gradients are not kept, random states are preserved, running statistics are restored.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field

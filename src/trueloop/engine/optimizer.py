@@ -1,7 +1,5 @@
 """The optimizer of a recipe: fused where torch has it, weight decay on matrices only."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any, Final
 

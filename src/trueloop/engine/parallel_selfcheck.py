@@ -6,8 +6,6 @@ numbers: a plan that looks right may make another function of the model. Roundin
 plan answers otherwise altogether.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final

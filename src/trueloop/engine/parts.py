@@ -1,8 +1,6 @@
 """What a run is built from: one frozen value. `assemble.py` builds it, `loop.py` trains with it; each part is usable
 alone."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

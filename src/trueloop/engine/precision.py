@@ -9,8 +9,6 @@ precision.step(optimizer)             # not if a gradient overflowed
 precision.learn()
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext

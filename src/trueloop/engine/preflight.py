@@ -5,8 +5,6 @@ the first batches through the model in eval mode, without gradients, and restore
 not change the run. (Plain attributes that a model or a dataset sets stay.)
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

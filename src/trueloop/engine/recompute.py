@@ -5,8 +5,6 @@ Less memory for about a third more time, and the same numbers: dropout draws the
 and Python's), and running statistics are not counted twice. Names in the state-dict stay as they are.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext

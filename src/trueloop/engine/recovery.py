@@ -1,7 +1,5 @@
 """What happens after a fault: non-finite batches are skipped, the run stops, or it goes back to a checkpoint."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import final
 

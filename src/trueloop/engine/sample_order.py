@@ -1,8 +1,6 @@
 """Which samples come when: a pure function of (seed, epoch), so that a position is two numbers and a resume is
 exact."""
 
-from __future__ import annotations
-
 import hashlib
 
 import torch

@@ -1,7 +1,5 @@
 """The counters of a run, which a checkpoint carries."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, field
 from typing import Any
 

@@ -1,7 +1,5 @@
 """SIGTERM and SIGINT end the current step, save, and stop the run. A second Ctrl-C does not wait."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """Requirements on targets and outputs. An error names the place, the value and the fix."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

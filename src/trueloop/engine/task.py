@@ -14,8 +14,6 @@ So the averages are those of torch's losses with reduction="mean". Metrics come 
 averages of batches.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, final

@@ -1,7 +1,5 @@
 """Process-wide settings of torch: set for a run, and restored after it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

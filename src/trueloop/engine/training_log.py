@@ -1,7 +1,5 @@
 """Rows of training metrics: loss, learning rate, gradient norm, speed."""
 
-from __future__ import annotations
-
 import math
 import sys
 import time

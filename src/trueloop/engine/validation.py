@@ -1,7 +1,5 @@
 """Evaluation in the middle of a run: the best checkpoint, the plateau schedule, early stopping and collapse."""
 
-from __future__ import annotations
-
 import math
 import time
 from typing import final

@@ -32,8 +32,6 @@ Every event is a frozen, slotted dataclass of numbers, names, shapes and places,
 checked again by newer rules, on a machine without torch. `step` counts the optimizer steps taken before it.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from trueloop.event.base import *

@@ -1,7 +1,5 @@
 """Fields that every event has, and a line of the user's source."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 __all__ = ["Event", "Place"]

@@ -1,7 +1,5 @@
 """State dicts and files: taken, saved and loaded."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Data loaders, epochs, and the batches they yield. `loader`: loaders are numbered in the order of first use."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Backward calls, and the gradients they produce."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from trueloop.event.base import Event, Place

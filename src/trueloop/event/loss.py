@@ -1,7 +1,5 @@
 """Losses, and the first NaN or Inf."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

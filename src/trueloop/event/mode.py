@@ -1,7 +1,5 @@
 """Train mode and eval mode."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from trueloop.event.base import Event, Place

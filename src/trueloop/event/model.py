@@ -1,7 +1,5 @@
 """Models: their parts, each call, and what replays of a call showed."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,8 +1,6 @@
 """Optimizer and schedule steps, and which optimizer holds which parameter. `place` of an optimizer event that is not a
 step: where the optimizer was built."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final, Literal
 

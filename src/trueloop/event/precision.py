@@ -1,7 +1,5 @@
 """Number formats: autocast regions, gradient scalers, half-precision weights."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """How a run began and how it ended."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Where the time goes: waiting, copying, synchronizing, compiling."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from trueloop.event.base import Event, Place

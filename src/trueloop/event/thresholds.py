@@ -1,7 +1,5 @@
 """Thresholds that a rule, a claim and the engine share, so that all give the same answer."""
 
-from __future__ import annotations
-
 from typing import Final
 
 __all__ = ["BATCH_CHANGE", "BATCH_REPEAT", "PARAMETER_DRIFT"]

@@ -1,7 +1,5 @@
 """CARD.md: the artifact described for people. It is not sealed, so that its owner can fill in the licence."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from trueloop.results.artifact import FILE, Artifact, Port

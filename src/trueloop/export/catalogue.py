@@ -1,7 +1,5 @@
 """The export targets, and opening an artifact with the runtime of its target."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Final
 

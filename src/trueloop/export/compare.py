@@ -1,7 +1,5 @@
 """Compare two sets of outputs: largest difference, changed predictions, metrics."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

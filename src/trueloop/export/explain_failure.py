@@ -1,7 +1,5 @@
 """Why a target cannot take a model: the user's line, what is wrong there, and what to write instead."""
 
-from __future__ import annotations
-
 import linecache
 import logging
 import re

@@ -1,7 +1,5 @@
 """Export: write, verify in a subprocess, then publish."""
 
-from __future__ import annotations
-
 import platform
 from dataclasses import asdict, replace
 from pathlib import Path

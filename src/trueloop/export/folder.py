@@ -1,7 +1,5 @@
 """An artifact on disk: published under its name only after it is complete and verified, and validated when read."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import hashlib

@@ -1,7 +1,5 @@
 """Where an exported model comes from. Read once from the run, then passed to export, quantize and bench."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

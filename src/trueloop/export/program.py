@@ -1,7 +1,5 @@
 """The program that is exported: raw tensors -> the recipe's `prepare` -> the model in evaluation mode -> raw scores."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass

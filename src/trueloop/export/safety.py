@@ -7,8 +7,6 @@ A .pt2 file is refused before torch loads it if it holds
 - an expression or guard over sizes that is more than arithmetic, or an invalid name: torch turns them into Python code.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import json

@@ -7,8 +7,6 @@ EXCHANGE/inputs.npz     "BATCH/INPUT": the arrays of each batch
          failure.json   instead, if a batch could not be run: which one, and why
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

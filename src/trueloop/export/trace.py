@@ -1,7 +1,5 @@
 """`torch.export` of a program: the batch size is dynamic, sequence lengths too where the model allows it."""
 
-from __future__ import annotations
-
 import io
 import logging
 import warnings

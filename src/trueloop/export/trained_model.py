@@ -1,7 +1,5 @@
 """A trained model, loaded from a checkpoint of its run together with the data that it takes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final

@@ -1,8 +1,6 @@
 """Does the exported program give the model's outputs? Tried in its own runtime, in a subprocess, on the run's own
 data."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

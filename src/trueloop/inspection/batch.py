@@ -1,7 +1,5 @@
 """The first training batch as the model gets it, prepared and augmented: statistics, labels, and samples."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """The contents of a checkpoint folder or file: names, shapes, dtypes, NaN and Inf, tied tensors, wrapper prefixes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final

@@ -5,8 +5,6 @@
 .npy .npz                     arrays; no objects
 """
 
-from __future__ import annotations
-
 import io
 import warnings
 from collections.abc import Iterator, Mapping

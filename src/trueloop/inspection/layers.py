@@ -1,7 +1,5 @@
 """Input and output shapes of each layer, in the order of their calls."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

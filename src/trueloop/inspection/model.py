@@ -1,7 +1,5 @@
 """A model's parameters and buffers: names, shapes, dtypes, devices, counts, tied and trainable ones."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

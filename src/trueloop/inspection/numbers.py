@@ -1,7 +1,5 @@
 """Statistics of a tensor: range, mean, standard deviation, NaN and Inf, histogram. Tensors are only read."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Final

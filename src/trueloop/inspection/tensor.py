@@ -1,7 +1,5 @@
 """One tensor of a file: shape, stride, offset, shared storage, and the distribution of its values."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -16,8 +16,6 @@ gives NaN, in loss and gradients, on a GPU. It can be differentiated once; gradi
 nothing waits for the device, so it may be captured in a CUDA graph, after one call that compiles the kernel.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import warnings
 from functools import lru_cache

@@ -9,8 +9,6 @@ The same contract as `softmax_gradient_triton`, on any device and in any floatin
     not pass
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

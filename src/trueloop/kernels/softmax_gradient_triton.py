@@ -8,8 +8,6 @@ instead was slower by half there.)
 Imported only where there is a CUDA device: this needs Triton.
 """
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 import torch

@@ -3,8 +3,6 @@
 Nodes are only read: nothing is computed, and no reference is kept.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 

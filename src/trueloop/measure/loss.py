@@ -3,8 +3,6 @@
 All values of one call are read from the device at once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Literal, NamedTuple
 

@@ -1,7 +1,5 @@
 """Layers of a model that behave differently in train and eval mode, its buffers, and the event that introduces it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """NaN and Inf: does a value hold them, which of the two, in which samples, and the range of the finite rest."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, Literal
 

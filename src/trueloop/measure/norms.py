@@ -1,7 +1,5 @@
 """Gradient and weight norms, layer by layer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Parameters against optimizers: which ones get a gradient, which ones an optimizer holds, how their modules ran."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple, final
 from weakref import WeakKeyDictionary, WeakSet

@@ -3,8 +3,6 @@
 The functions are bound when this file is imported: a watched run replaces some of them later.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Which tensors a value holds, which of them can be read, and which elements of a large one to read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, TypeGuard

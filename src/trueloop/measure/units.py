@@ -5,8 +5,6 @@ of residual branches and LoRA's B start so, and differ after one step). Zero gra
 is still closed), unless some such layer also receives only zeros: then nothing can ever change it.
 """
 
-from __future__ import annotations
-
 import ast
 import weakref
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ Read from the graph when a backward begins: on the first backwards of each line,
 measurements always cover three quarters of the run. All other backwards cost one count.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from typing import Final

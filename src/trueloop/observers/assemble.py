@@ -1,7 +1,5 @@
 """The observers whose events some rule reads. The folder is the registry: every observer in it counts."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every backward: the value of the loss, its reduction, and on some steps which parameters its graph reaches."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass

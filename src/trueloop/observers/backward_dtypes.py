@@ -3,8 +3,6 @@
 The graph is walked on the first calls at each place, then on calls whose number is a power of two: 1 to 2 us per node.
 """
 
-from __future__ import annotations
-
 import weakref
 from dataclasses import replace
 from typing import Any, Final, Literal

@@ -1,7 +1,5 @@
 """What each rank trains on: digests of the inputs of its models in the first training calls."""
 
-from __future__ import annotations
-
 from collections import Counter
 from hashlib import blake2b
 from typing import Final

@@ -5,8 +5,6 @@ batch shows which forward and which loss used it, or else the order of calls; a 
 backward came.
 """
 
-from __future__ import annotations
-
 import weakref
 from collections import Counter, deque
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ On one call in sixteen the loss and a summary of its targets are read: class cou
 are kept.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

@@ -1,8 +1,6 @@
 """The collectives of this rank, emitted when it ends: which rank waits in which one shows only beside the other
 ranks."""
 
-from __future__ import annotations
-
 import os
 from traceback import walk_tb
 from typing import Literal, cast

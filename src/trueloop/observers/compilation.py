@@ -1,7 +1,5 @@
 """What torch.compile did: graph breaks and recompilations, from its own notes, read once when the run ends."""
 
-from __future__ import annotations
-
 import os
 import re
 import traceback

@@ -3,8 +3,6 @@
 The comparisons become ever rarer, two per doubling; every other call costs one count.
 """
 
-from __future__ import annotations
-
 import weakref
 from collections import Counter
 from typing import Any, Final

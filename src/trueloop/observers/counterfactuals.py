@@ -5,8 +5,6 @@ is known. The first dimension counts samples if PyTorch's own collate stacked th
 sample. Targets that are the inputs shifted by one are found by comparing them.
 """
 
-from __future__ import annotations
-
 import ast
 import weakref
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ pass (workers start there) and passes without a step do not count. On a CUDA dev
 waiting, whether the device has run out of work: a wait while earlier steps still compute costs nothing.
 """
 
-from __future__ import annotations
-
 from statistics import median
 from time import perf_counter_ns
 from typing import Final

@@ -4,8 +4,6 @@ Three questions, once per dataset. Does drawing a sample change the stored data?
 of two passes, the same? Does the dataset seed with a constant before each sample?
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import multiprocessing

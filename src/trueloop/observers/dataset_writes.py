@@ -1,7 +1,5 @@
 """Does the loop write into the dataset's own memory? Only a batch without a copy can be that: no collate, no worker."""
 
-from __future__ import annotations
-
 import weakref
 from collections import Counter
 from typing import Any, Final, NamedTuple

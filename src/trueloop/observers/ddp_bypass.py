@@ -5,8 +5,6 @@ The wrapper synchronizes gradients in a backward only if its own forward came be
 whose wrapper was not called leaves each rank with its own gradients. A step after only such backwards is reported.
 """
 
-from __future__ import annotations
-
 import weakref
 from typing import Final, Literal
 

@@ -1,7 +1,5 @@
 """Lines of the user that start work on a device and return before it is done. Emitted once, when the run ends."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from torch import nn

@@ -1,7 +1,5 @@
 """Passes over loaders with a shuffling DistributedSampler: its epoch, and whether the pass before was trained on."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch.utils.data import DataLoader

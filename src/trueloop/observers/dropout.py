@@ -1,7 +1,5 @@
 """Dropout functions that drop values although their module is in eval mode."""
 
-from __future__ import annotations
-
 from trueloop.event import DropoutWhileEvaluating
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import DropoutCall

@@ -1,7 +1,5 @@
 """Evaluation passes: samples per batch, and the mean loss per batch and per sample."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Final
 

@@ -5,8 +5,6 @@ distribution that the model itself describes (mean and deviation, probabilities)
 says so.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

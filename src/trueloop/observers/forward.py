@@ -5,8 +5,6 @@ more. Nothing is kept alive. Where a line has trained a model several times in a
 it counts as trained when a backward follows before its graph is freed.
 """
 
-from __future__ import annotations
-
 import weakref
 from collections import Counter, deque
 from typing import Any, Final

@@ -4,8 +4,6 @@ An optimizer skips a parameter without a gradient, not one with requires_grad=Fa
 decay and momentum continue.
 """
 
-from __future__ import annotations
-
 import weakref
 from collections import Counter
 from dataclasses import dataclass

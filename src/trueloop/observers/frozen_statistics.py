@@ -1,7 +1,5 @@
 """Batch norm layers with frozen weights that still update their running statistics, in a model that trains."""
 
-from __future__ import annotations
-
 import weakref
 from dataclasses import dataclass
 from typing import Final

@@ -5,8 +5,6 @@ Recognized by identity and version of `.grad` around every backward, clip and st
 only reported after a look at the values.
 """
 
-from __future__ import annotations
-
 import weakref
 from collections import Counter
 from typing import Final, Literal

@@ -3,8 +3,6 @@
 One `_foreach_norm` and one read by the host: a few dozen microseconds, on one step in twenty-five.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Final
 from weakref import WeakKeyDictionary

@@ -4,8 +4,6 @@ Values are read only on suspicion: a guard of the user checks one, `nan_to_num` 
 again at its line without a backward between. A finite loss in the next backward shows that training continues.
 """
 
-from __future__ import annotations
-
 import ast
 import math
 import sys

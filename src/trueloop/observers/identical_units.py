@@ -3,8 +3,6 @@
 Checked when an optimizer begins its first, third and sixth step.
 """
 
-from __future__ import annotations
-
 from weakref import WeakKeyDictionary
 
 import torch

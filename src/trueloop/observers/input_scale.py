@@ -1,7 +1,5 @@
 """The input of the first layer with weights of a model: its range, and the spread of its columns. Once per model."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import isqrt
 from typing import Any, Final

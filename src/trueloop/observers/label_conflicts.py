@@ -1,7 +1,5 @@
 """Do equal inputs have equal labels? Counted over the first batches of a loader of (inputs, class labels)."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Inputs and targets from two loaders: the model's input from one, the target of its loss from another."""
 
-from __future__ import annotations
-
 import weakref
 from collections import Counter
 from dataclasses import dataclass

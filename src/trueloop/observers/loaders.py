@@ -1,7 +1,5 @@
 """Passes over loaders, the mode changes between them, and the settings of each loader, once, at its first pass."""
 
-from __future__ import annotations
-
 import os
 
 from torch.utils.data import DataLoader, IterableDataset

@@ -3,8 +3,6 @@
 Values are read on the first calls at a place and on some later ones.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any, Final

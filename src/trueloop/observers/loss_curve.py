@@ -1,8 +1,6 @@
 """The loss over the run: read at each backward at first, then ever more rarely, so that the sample stays even and
 small."""
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from statistics import median

@@ -4,8 +4,6 @@ On steps whose number is a power of two, a part of the largest half-precision we
 PyTorch's own optimizers count: others may round stochastically, or keep a float32 copy elsewhere.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

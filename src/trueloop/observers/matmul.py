@@ -1,7 +1,5 @@
 """The float32 matrix products of a model on a CUDA device, counted on the first steps, and their precision setting."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import dataclass
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Models in training that one line moves again and again (to(), cuda(), half() ...) with a step between two moves."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -4,8 +4,6 @@ Checked in the first steps of a model, emitted once. Identity (is it among `para
 hidden, so a layer that is unregistered on purpose, frozen or passed to an optimizer by the user, is marked as such.
 """
 
-from __future__ import annotations
-
 import ast
 import weakref
 from collections import deque

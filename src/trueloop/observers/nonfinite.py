@@ -3,8 +3,6 @@
 The loss is read before each backward, while its graph still exists.
 """
 
-from __future__ import annotations
-
 import ast
 import math
 import weakref

@@ -5,8 +5,6 @@ Some batches of each loader are checked. Most bad batches make a training loss n
 step.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final

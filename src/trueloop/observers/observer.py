@@ -1,7 +1,5 @@
 """The base class of all observers."""
 
-from __future__ import annotations
-
 from abc import ABC
 from collections.abc import Callable
 from typing import ClassVar, Concatenate, ParamSpec, final

@@ -1,8 +1,6 @@
 """Weight decay of an optimizer at its first step (groups may have changed since it was built), and how it updates its
 parameters on a device: all at once, or one by one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import Tensor

@@ -3,8 +3,6 @@
 Values are compared on a few steps: a write through `.data` leaves no other trace.
 """
 
-from __future__ import annotations
-
 import weakref
 from dataclasses import dataclass
 from typing import Final

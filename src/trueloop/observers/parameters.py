@@ -4,8 +4,6 @@ In the first steps of each model, `.grad` of each parameter is checked when a st
 modules ran, which recorded a graph, and which lines took a result out of the graph.
 """
 
-from __future__ import annotations
-
 import weakref
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Optimizers built over the parameters of an earlier one, and the state that is lost."""
 
-from __future__ import annotations
-
 import weakref
 from dataclasses import dataclass
 from typing import Final

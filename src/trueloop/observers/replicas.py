@@ -1,7 +1,5 @@
 """Copies of a model on several ranks: how they are kept equal, and samples of their values, to check it."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Iterable, Iterator
 from typing import Final, Literal

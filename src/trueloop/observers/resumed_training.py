@@ -3,8 +3,6 @@
 Tensor identity shows that a loaded state comes from a file. Only weak references and numbers are kept.
 """
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The models and optimizers of a run, and the names of parameters. Weak references throughout."""
 
-from __future__ import annotations
-
 import sys
 import weakref
 from collections.abc import Iterator

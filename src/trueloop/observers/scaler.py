@@ -4,8 +4,6 @@ Whether the optimizer was called shows it without a read. Fused optimizers skip 
 scale is read, after every update on the CPU, rarely on a device, and each halving is one skipped step.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Final
 from weakref import WeakKeyDictionary

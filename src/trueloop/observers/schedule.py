@@ -1,8 +1,6 @@
 """Learning-rate schedules: built, stepped, and their state at the end, against the steps of their optimizers; and the
 values passed to a ReduceLROnPlateau."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Iterator
 from typing import Any, Final

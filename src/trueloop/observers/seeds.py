@@ -1,7 +1,5 @@
 """Was PyTorch's generator seeded? Without a seed of the user it starts from 64 bits of the machine's entropy."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import torch

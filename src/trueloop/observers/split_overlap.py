@@ -4,8 +4,6 @@ Subsets, random splits and index samplers list their indices, so an overlap is v
 where augmentation changes the samples.
 """
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Iterable
 from typing import Any, Final

@@ -4,8 +4,6 @@
 version, which is shared with the weight: a later step changes it.
 """
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass

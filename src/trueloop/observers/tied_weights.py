@@ -4,8 +4,6 @@ A tie is seen when it is made (`decoder.weight = encoder.weight`), or at a model
 that breaks it is seen too; otherwise one comparison of two objects per tie and step. Most programs have none.
 """
 
-from __future__ import annotations
-
 import ast
 import weakref
 from collections.abc import Iterator

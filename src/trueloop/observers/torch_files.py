@@ -1,8 +1,6 @@
 """Files of torch.save and torch.load: their contents, whether this run wrote them, and which rank did; and states whose
 names start with a wrapper's prefix."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from pickle import UnpicklingError

@@ -1,7 +1,5 @@
 """Traffic between host and device per step: values that the user's lines wait for, and batches from pageable memory."""
 
-from __future__ import annotations
-
 import weakref
 from collections import Counter, defaultdict
 from itertools import pairwise

@@ -4,8 +4,6 @@ Costs nothing without a scaler. With one, a few gradients of each optimizer are 
 `unscale_`, a step, or any other write to the gradients removes the mark.
 """
 
-from __future__ import annotations
-
 import weakref
 from dataclasses import dataclass
 from typing import Final

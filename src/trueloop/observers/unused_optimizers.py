@@ -1,7 +1,5 @@
 """Optimizers that never step while gradients come to their parameters and are cleared again."""
 
-from __future__ import annotations
-
 import weakref
 from dataclasses import dataclass
 

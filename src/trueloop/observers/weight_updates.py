@@ -4,8 +4,6 @@ Kept between measurements: at most a thousand elements of at most eight weights.
 nor embeddings, of which a batch touches some rows.
 """
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ with restarts, torchrun would repeat such a run in vain. So a run that reached i
 with 0.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Which strategy a recipe's run has, with the processes that are there; what they cannot do is refused in a
 sentence."""
 
-from __future__ import annotations
-
 import torch
 
 from trueloop.errors import BadRecipe

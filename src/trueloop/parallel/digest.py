@@ -5,8 +5,6 @@ Only where bits differ is it asked by how much: kernels that add up in no fixed 
 leave differences in the last digits, which mean nothing.
 """
 
-from __future__ import annotations
-
 import math
 from itertools import combinations
 from typing import Final, NamedTuple

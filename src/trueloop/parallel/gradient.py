@@ -1,7 +1,5 @@
 """The gradient norm and gradient clipping, without a host-device synchronization."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """What is launched, as a value: command, environment, processes, nodes, rendezvous. `elastic.py` runs it. No torch."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field

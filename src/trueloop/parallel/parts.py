@@ -3,8 +3,6 @@
 Elementwise work is done on the local shards as plain tensors: it needs no communication.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 

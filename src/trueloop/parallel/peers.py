@@ -1,7 +1,5 @@
 """The seam to other processes: `Alone` is the fake that ships with it, and what nearly every run uses."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, final

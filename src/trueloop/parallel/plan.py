@@ -6,8 +6,6 @@
 Collectives are rings: every GPU sends to the next one (`ring_*`: bytes that one GPU sends for a message of given size).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -15,11 +13,7 @@ from typing import Final
 
 from trueloop.results.plan import Figure, Memory, ModelFacts, Plan, Refused, Row, Scaled, Way
 
-__all__ = [
-    "BUCKET", "MOST_GPUS", "RESERVE", "Terms", "memory_of", "plan", "ring_all_gather", "ring_all_reduce",
-    "ring_reduce_scatter", "row_of",
-    "why_not",
-]  # fmt: skip
+__all__ = ["MOST_GPUS", "Terms", "memory_of", "plan"]
 
 MOST_GPUS: Final = 1024
 """Beyond it a ring of one bandwidth says nothing about a real network."""

@@ -5,8 +5,6 @@ A step without samples for some process (a small last batch) is summed afterward
 contributes zeros: nobody waits for its backward.
 """
 
-from __future__ import annotations
-
 import inspect
 import os
 import sys

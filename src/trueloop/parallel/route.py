@@ -1,8 +1,6 @@
 """By which of its network interfaces does this machine reach another one? gloo, left alone, asks the machine's own
 name, which often leads to no network at all (127.0.1.1). No torch."""
 
-from __future__ import annotations
-
 import contextlib
 import ipaddress
 import socket

@@ -8,8 +8,6 @@ bf16 and gradients added up in fp32. A model in which some processes leave out l
 sharded so: they would wait for one another.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar, final
 

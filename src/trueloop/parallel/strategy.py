@@ -12,8 +12,6 @@ The numbers are those of one process, to float rounding: a batch is the whole ru
 targets, so that gradients are added up, not averaged.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar, final

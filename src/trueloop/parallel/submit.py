@@ -1,8 +1,6 @@
 """A launch as a file to submit: for Slurm, for Kubernetes, or as a script around torchrun. What to fill in is marked
 FILL_IN. No torch."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

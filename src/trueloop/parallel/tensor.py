@@ -10,8 +10,6 @@ each process takes its part of one process's mask. Dropout inside torch's attent
 process's heads.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A gain is samples per second after the change over samples per second now.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Build a profile from the observations: join the facts, add the ceilings, derive verdict and advice."""
 
-from __future__ import annotations
-
 import os
 import platform
 from dataclasses import replace

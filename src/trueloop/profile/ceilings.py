@@ -3,8 +3,6 @@
 Cached in the user's cache folder by machine, number of threads and torch version; the file may be deleted at any time.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import platform

@@ -4,8 +4,6 @@ It keeps a stack of phases and charges the time until the next event to the top 
 and everything that no tap sees (Python, the user's operations between calls) is charged to the bottom: Python.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from statistics import mean, median

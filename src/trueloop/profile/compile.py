@@ -1,7 +1,5 @@
 """What torch.compile did in this process: graphs, breaks and recompiles with their lines, and the compile time."""
 
-from __future__ import annotations
-
 from traceback import FrameSummary
 
 from trueloop.event import Place

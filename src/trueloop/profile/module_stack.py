@@ -1,7 +1,5 @@
 """Tracks the module that is running, by torch's global module hooks. Not used with compiled models."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, final
 

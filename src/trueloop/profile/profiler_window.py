@@ -3,8 +3,6 @@
 The profiler slows down the host. So its host times are used only as shares (of a phase, of all operations).
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator

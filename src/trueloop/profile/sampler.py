@@ -6,8 +6,6 @@ If the signal is in use or unavailable, another thread samples instead. It gets 
 computes, so it underestimates Python a little.
 """
 
-from __future__ import annotations
-
 import signal
 import sys
 import threading

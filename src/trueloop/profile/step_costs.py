@@ -1,7 +1,5 @@
 """Costs of one step, for the verdict and the advice. Pure: no torch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Times copies to a device and reads from it, for the clock. Patches nothing in a CPU-only build of torch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any, Final, final

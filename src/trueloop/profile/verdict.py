@@ -1,7 +1,5 @@
 """The bottleneck of the run, as one sentence. Pure: no torch, so every branch can be tested on any machine."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from trueloop.profile.step_costs import StepCosts, step_costs

@@ -4,8 +4,6 @@ A dispatch mode sees every operation of the step, including the backward pass an
 changes nothing. It is slow, so it runs for one step, which is not timed.
 """
 
-from __future__ import annotations
-
 import traceback
 import weakref
 from collections import Counter, defaultdict

@@ -1,7 +1,5 @@
 """Fake quantization: rounds in float as int8-static will. Gradients pass through, so a model can be trained with it."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """fp8: weights as 8-bit floats with a scale per output channel; computation in fp32."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from types import MappingProxyType
 from typing import final

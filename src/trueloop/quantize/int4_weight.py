@@ -1,7 +1,5 @@
 """int4-weight: two weights per byte with a scale per 32 weights; computation in float."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import final
 

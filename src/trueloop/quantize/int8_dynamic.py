@@ -3,8 +3,6 @@
 Convolutions and embeddings store 8-bit weights and compute in float: they have no rows to scale.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Final, final

@@ -1,7 +1,5 @@
 """int8-static: convolutions and linear layers in 8-bit integers, with input ranges calibrated on training samples."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import final
 

@@ -1,7 +1,5 @@
 """int8-weight: weights as 8-bit integers with a scale per output channel; computation in float."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import final
 

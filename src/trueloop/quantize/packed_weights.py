@@ -4,8 +4,6 @@ torchao chooses the values; unpacking uses plain torch operations, so that every
 artifact does not need torchao. A layer that reads `weight` itself (a head tied to an embedding) still works.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 from abc import ABC, abstractmethod

@@ -3,8 +3,6 @@
 Normalization layers keep their statistics, and the run's checkpoint is not changed.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Sequence

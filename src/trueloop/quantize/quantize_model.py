@@ -1,8 +1,6 @@
 """Quantizes a model, measures the cost of each layer, and decides which layers stay in float: layers that would grow,
 the layers of `--keep-float`, and with `--keep-float auto` as few of the costliest as the allowed drop requires."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, final

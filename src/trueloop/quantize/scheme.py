@@ -1,7 +1,5 @@
 """The seam: a `Scheme` turns a model into one with fewer bits and nearly the same outputs."""
 
-from __future__ import annotations
-
 import logging
 import warnings
 from abc import ABC, abstractmethod

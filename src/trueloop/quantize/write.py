@@ -1,7 +1,5 @@
 """Writes a quantized model as an artifact, verified like any export, and measures it against the float model."""
 
-from __future__ import annotations
-
 import gc
 import statistics
 import time

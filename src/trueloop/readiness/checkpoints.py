@@ -1,7 +1,5 @@
 """The checkpoints: which exist, what they hold, and whether a resumed run is exact."""
 
-from __future__ import annotations
-
 import pickle
 import zipfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The results of `trueloop probe`: every claim, with what was measured."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

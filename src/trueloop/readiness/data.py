@@ -1,7 +1,5 @@
 """The data: sizes, duplicates across splits, the scale of the inputs, where samples come from."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

@@ -1,7 +1,5 @@
 """How the run ended, and which failures it would have reported."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

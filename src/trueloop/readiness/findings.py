@@ -1,7 +1,5 @@
 """The findings of the rules: open, and allowed by the user."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The readiness note of a run: every question of every section, in the order of the note."""
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Model, loss, optimizer and device."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from trueloop.readiness.question import Run, question

@@ -1,7 +1,5 @@
 """Speed, waiting and memory, from the run's own rows of metrics."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from trueloop.readiness.question import Run, question

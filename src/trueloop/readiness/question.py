@@ -4,8 +4,6 @@
 def duplicates(run: Run) -> Statement: ...
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Can these results be reproduced?"""
 
-from __future__ import annotations
-
 from typing import Final
 
 from trueloop.readiness.question import Run, question

@@ -1,7 +1,5 @@
 """What would become a problem with ten times the data."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from trueloop.readiness.question import Run, question

@@ -1,7 +1,5 @@
 """The note of a script, from one checked and recorded run of it. A recipe has much more evidence."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Final

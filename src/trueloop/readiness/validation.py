@@ -1,7 +1,5 @@
 """Is the model validated correctly, and is its result better than trivial?"""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from pathlib import Path

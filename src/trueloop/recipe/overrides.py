@@ -8,8 +8,6 @@ optimizer_options.nesterov=true    one entry of a mapping
 optimizer_options=nesterov=true    the mapping itself
 """
 
-from __future__ import annotations
-
 import ast
 import types
 import typing

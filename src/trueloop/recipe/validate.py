@@ -5,8 +5,6 @@ together. Each is a sentence that says what to write instead. What needs torch (
 `engine/preflight.py`.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import types

@@ -1,7 +1,5 @@
 """The folder is the registry: `trueloop train digits` is digits.py; a path that ends in .py is the user's own file."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import inspect

@@ -1,7 +1,5 @@
 """digits: 1,797 digits, 8x8 pixels, from scikit-learn; seconds on a CPU"""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

@@ -1,7 +1,5 @@
 """fashion-cnn: Fashion-MNIST by a small residual network; a minute on a GPU"""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import final
 

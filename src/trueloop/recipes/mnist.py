@@ -1,7 +1,5 @@
 """mnist: MNIST by the network of fashion-cnn; half a minute on a GPU"""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import torch

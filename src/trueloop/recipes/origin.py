@@ -1,7 +1,5 @@
 """The recipe of a run, built again from the words in its run.json."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

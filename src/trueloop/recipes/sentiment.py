@@ -1,7 +1,5 @@
 """sentiment: 10,662 film reviews, positive or negative; seconds on a CPU"""
 
-from __future__ import annotations
-
 from typing import Final, final
 
 import torch

@@ -3,8 +3,6 @@
 Each byte of the text is a token. `shakespeare-tiny` is the same for a CPU.
 """
 
-from __future__ import annotations
-
 from typing import Final, final
 
 import torch

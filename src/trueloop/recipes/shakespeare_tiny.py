@@ -1,7 +1,5 @@
 """shakespeare-tiny: a small shakespeare; one or two minutes on a CPU"""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Final
 

@@ -1,7 +1,5 @@
 """tabular: any CSV or Parquet table, with TABLE and --target COLUMN"""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, final

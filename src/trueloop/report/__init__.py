@@ -15,8 +15,6 @@ A new verb costs one converter: `results/VERB.py` defines the result with `plain
 `report/from_VERB.py` has `document(result) -> Document`. No torch here.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any, Final, TextIO
 

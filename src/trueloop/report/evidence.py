@@ -1,7 +1,5 @@
 """Evidence, places and source lines of a finding, as people read them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from linecache import getline

@@ -1,7 +1,5 @@
 """The result of `bench` as a document: the fastest forms, latency and throughput as charts, a table per batch size."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

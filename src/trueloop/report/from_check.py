@@ -1,7 +1,5 @@
 """The result of `check` as a document: a card per finding, what a crash means, and what was watched."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """The result of `plan` as a document: every way to spread the training, the recommended one and why, larger scales."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """The result of `profile` as a document: what bounds a step, where its time and memory go, and what to change."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import accumulate
 from math import sqrt

@@ -1,7 +1,5 @@
 """The result of `probe` as a document: an item per claim that holds or could not be tested, a card per failed claim."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

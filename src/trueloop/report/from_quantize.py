@@ -1,7 +1,5 @@
 """The result of `quantize` as a document: what it saves, what it costs, and each layer alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

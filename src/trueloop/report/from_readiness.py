@@ -1,7 +1,5 @@
 """The result of `ready` as a document: every statement ends with links to its evidence, or what would produce it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The result of `tune` as a document: all trials, what was verified and refused, speed against memory, the winner."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from statistics import mean

@@ -1,7 +1,5 @@
 """Findings as GitHub workflow commands: each becomes an annotation on its line of the pull request."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from trueloop.event import Place

@@ -3,8 +3,6 @@
 `style.css` is the style sheet of every page. Wide tables, code and charts scroll in their own box.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Iterable, Iterator

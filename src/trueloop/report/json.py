@@ -3,8 +3,6 @@
 Version 1 is a promise: keys may be added, never renamed or removed.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any, Final, Protocol

@@ -1,7 +1,5 @@
 """A document as Markdown, for a pull request's comment or a job's summary."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final

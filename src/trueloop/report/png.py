@@ -1,7 +1,5 @@
 """Pictures as PNG files, without a library: eight bits, three colors, no filter."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 from typing import Final

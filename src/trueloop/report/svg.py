@@ -3,8 +3,6 @@
 Values that are NaN or Inf are gaps, and marked. Every plot also says in words where each line begins and ends.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Numbers with their units, as short as they can be read: 1.25 ms, 3.2 MB, 41 GFLOP/s."""
 
-from __future__ import annotations
-
 import math
 from typing import Final
 

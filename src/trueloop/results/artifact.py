@@ -13,8 +13,6 @@ Inputs are raw samples, as `preprocessing` says; the program includes the transf
 where `preprocessing["inside"]` is true. Outputs are raw logits; names and probabilities are computed here.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field

@@ -3,8 +3,6 @@
 The sentences that all reports share are written here, so that every format says the same.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A renderer knows nothing of models and tensors. Cells are plain values (text, nu
 nothing), and the kind of a column says how they are written. Prose may quote code in `backticks`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, Literal

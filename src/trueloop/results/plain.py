@@ -1,7 +1,5 @@
 """Any value as JSON can hold it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass

@@ -3,8 +3,6 @@
 Each number is a `Figure`: it says whether it was computed, measured or assumed, and how.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 

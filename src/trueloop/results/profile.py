@@ -4,8 +4,6 @@ Seconds are of one step unless a name says otherwise; a step reaches from the en
 the next. The phases of a step add up to it: every moment belongs to exactly one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal

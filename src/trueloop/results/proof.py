@@ -5,8 +5,6 @@
 A claim that could not be tested is `unproved`, with the reason, and never counts as one that holds. No torch here.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections import Counter

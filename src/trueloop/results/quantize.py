@@ -1,7 +1,5 @@
 """The result of `quantize`: what fewer bits cost and save, for the model and for each layer alone. No torch here."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """All rules. The folder is the registry: every file in a family's folder is one rule."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import lru_cache
 from importlib import import_module

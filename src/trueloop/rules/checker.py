@@ -1,7 +1,5 @@
 """Events in, findings out: passes each event to the rules that read it, and keeps one finding per cause."""
 
-from __future__ import annotations
-
 import re
 import traceback
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """The routes of the server. Every refusal is `{"error": SENTENCE}`; the middleware counts every answer."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

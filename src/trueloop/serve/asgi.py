@@ -1,7 +1,5 @@
 """A request as ASGI delivers it."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, final
 

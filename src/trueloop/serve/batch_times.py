@@ -1,7 +1,5 @@
 """Predicts how long a batch takes, learned from every batch that was computed: `--latency` relies on it."""
 
-from __future__ import annotations
-
 from typing import Final, final
 
 __all__ = ["BatchTimes"]

@@ -3,8 +3,6 @@
 Only samples of the same shape share a batch: nothing is padded, so other requests never change an answer.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import sys

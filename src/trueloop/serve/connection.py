@@ -1,7 +1,5 @@
 """uvicorn's HTTP protocol with limits: it has no timeout for headers and no limit on connections."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

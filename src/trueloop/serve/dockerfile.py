@@ -1,7 +1,5 @@
 """A folder for `docker build`: an image that serves one artifact, unprivileged, with the versions that made it."""
 
-from __future__ import annotations
-
 import math
 import re
 import shutil

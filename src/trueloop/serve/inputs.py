@@ -1,8 +1,6 @@
 """Request bodies -> arrays: nested lists, base64, text, table rows, images. Each is checked against the artifact's
 ports; a refusal names the value and the reason."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import json

@@ -1,7 +1,5 @@
 """Malformed and abusive requests, for load tests: each returns how the server answered."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping

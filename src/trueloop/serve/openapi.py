@@ -1,7 +1,5 @@
 """The OpenAPI document, generated from the artifact: exact shapes, value ranges, columns."""
 
-from __future__ import annotations
-
 import base64
 import io
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Two self-contained pages: one to try the model, one with the API documentation."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from html import escape

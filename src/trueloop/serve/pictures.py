@@ -1,7 +1,5 @@
 """A PNG or JPEG -> the array that the model takes. Its size is checked before it is decoded."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Mapping
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """The served model: from a request to samples, and from outputs to an answer."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import hmac

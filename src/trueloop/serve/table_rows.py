@@ -1,7 +1,5 @@
 """A table row by column names -> the model's inputs, encoded as in training."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Text -> token numbers, as the artifact describes its encoding."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A model repository for Triton Inference Server: NAME/config.pbtxt, NAME/labels.txt, NAME/1/model.onnx or .pt."""
 
-from __future__ import annotations
-
 import math
 import re
 import shutil

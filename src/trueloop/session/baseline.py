@@ -7,8 +7,6 @@ run.json of the new run then holds
                 the run fell below its baseline
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Callable, Mapping

@@ -1,8 +1,6 @@
 """Two runs or more, side by side: what was asked for, on what, what came of it, and from which step on they part. No
 torch."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -9,8 +9,6 @@ listed in `missing` with its error. Each split is read up to `IN_MEMORY` samples
 otherwise, `BYTES` bytes and `SECONDS` seconds. Facts about samples state the number of samples.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -7,8 +7,6 @@ runs/NAME/run.json         recipe, machine, status and current step
           lock             held by the process that trains
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -1,8 +1,6 @@
 """Who listens to a run: metrics file, curves, trackers, rules and display. One audience per run, in its first
 process."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path

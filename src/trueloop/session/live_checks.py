@@ -4,8 +4,6 @@ runs/NAME/events.jsonl   one event per line; `trueloop recheck runs/NAME` checks
           report.json    the findings at the end of the run
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Summaries of runs, read from their folders, for `trueloop runs` and `trueloop compare`. Imports no torch."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ a process of its own, as a loader's worker does, so that the training meets it u
 was enough for.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """Several processes, one run: the first makes or opens the folder and writes in it; the others are its guests, and fail
 with it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from trueloop.errors import TrueloopError

@@ -1,8 +1,6 @@
 """`trueloop.train(recipe)` and `trueloop train`: the same. Opens the run's folder, trains, tests, and records how it
 ended."""
 
-from __future__ import annotations
-
 import os
 import platform
 import signal

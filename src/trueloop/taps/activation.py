@@ -1,7 +1,5 @@
 """Patches softmax, sigmoid and clamp: notes the user's line on the graph node of the result, on deep steps."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Patches torch.autograd.backward, which Tensor.backward calls too, and torch.autograd.grad."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

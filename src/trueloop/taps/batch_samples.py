@@ -4,8 +4,6 @@ A digest reads at most `WORDS` words of a sample, evenly spread. The same sample
 loader, even if another batch pads it with more zeros. No random number of the run is drawn.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any, Final
 

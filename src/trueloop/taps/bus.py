@@ -6,8 +6,6 @@ It keeps three promises for all observers:
 - watching stays inside its budget: between windows of watched steps the taps sleep.
 """
 
-from __future__ import annotations
-
 import traceback
 import weakref
 from collections import Counter

@@ -4,8 +4,6 @@ An observer subscribes to a topic by having a method of that name. It must not k
 only numbers, names, places and weak references.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial

@@ -3,8 +3,6 @@
 The results are names, numbers and shapes; no tensor is kept.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Gradient clipping."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 

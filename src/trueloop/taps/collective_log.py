@@ -8,8 +8,6 @@ Writing a record is one system call, about a microsecond. Times are those of the
 processes share.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import struct

@@ -1,7 +1,5 @@
 """Patches argmax, max over a dimension, and topk, which turn scores into choices."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Final
 

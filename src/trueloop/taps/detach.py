@@ -3,8 +3,6 @@
 Published on deep steps only; after them each call costs one more comparison.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Patches dropout functions: counts active calls per model call, and publishes those in eval mode."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from types import FrameType

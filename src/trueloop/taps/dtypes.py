@@ -4,8 +4,6 @@ A node stores the dtype of each result, so the graph shows in which dtypes backw
 autocast region, weights in half precision, an explicit cast.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 

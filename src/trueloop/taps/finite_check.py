@@ -1,7 +1,5 @@
 """Patches the user's checks for NaN and Inf: isnan, isinf and isfinite of a single value, and nan_to_num."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from typing import Any, Final

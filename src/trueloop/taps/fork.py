@@ -5,8 +5,6 @@ Writing a file, starting a program, or running too long ends it. The run continu
 files, which both processes share, are restored.
 """
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import os

@@ -4,8 +4,6 @@ Nodes are only looked at; nothing is computed, and no reference is kept. A note 
 exactly as long as the node does, which is how we learn that a graph has been freed without keeping it alive.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 

@@ -1,7 +1,5 @@
 """Notes on graph nodes, in their `metadata` dictionary: a note dies with its node, so nothing is kept alive."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from torch import Tensor

@@ -6,8 +6,6 @@ a weight feeds it, and every path from it to the loss goes through further weigh
 by another path (the model's output, a penalty for sparsity) has its values on purpose.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final, Literal, NamedTuple
 
 from torch import Tensor, nn

@@ -1,7 +1,5 @@
 """Patches DataLoader iteration: each pass over a loader, and each batch. The loader itself is not changed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from time import perf_counter_ns, thread_time_ns
 from typing import Any, Final

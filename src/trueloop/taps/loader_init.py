@@ -1,7 +1,5 @@
 """Patches DataLoader.__init__: the line that sets workers and pinned memory."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

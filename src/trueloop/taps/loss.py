@@ -4,8 +4,6 @@ An observer may ask, during a call, for comparisons with predictions (`out.argma
 and == are patched too. Most runs never need it, and pay nothing.
 """
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Callable
 from inspect import signature

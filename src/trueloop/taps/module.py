@@ -5,8 +5,6 @@ frame, and tracebacks are unchanged. The compiler accepts the wrapper as the usu
 and compiles the same graphs; a compiled module is seen from outside.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Patches the methods that move a module or change its dtype: to(), cuda(), cpu(), half() ..."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from time import perf_counter_ns

@@ -5,8 +5,6 @@ whatever the forward writes is discarded. Random generators are restored, prints
 are skipped.
 """
 
-from __future__ import annotations
-
 import copy
 import io
 from collections import deque

@@ -3,8 +3,6 @@
 This tap counts the steps of the run, so it is always installed and never sleeps.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Patches register_parameter, which `module.weight = parameter` calls too. Publishes even while the bus sleeps."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from typing import Any

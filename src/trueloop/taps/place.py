@@ -1,7 +1,5 @@
 """Frame -> the user's line: the nearest frame outside of torch, libraries and trueloop."""
 
-from __future__ import annotations
-
 import os
 import sys
 from types import CodeType, FrameType

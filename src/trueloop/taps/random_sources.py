@@ -3,8 +3,6 @@
 Only for use in a forked process (`fork.run_in_fork`), because it replaces the seeding functions.
 """
 
-from __future__ import annotations
-
 import functools
 import random
 from collections.abc import Callable, Iterator, Mapping

@@ -4,8 +4,6 @@ The first steps of a run are always watched. With a budget, watched windows then
 pause follows from the *measured* cost: the median time of watched steps against unwatched ones in this run.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from statistics import median

@@ -1,7 +1,5 @@
 """Patches GradScaler: notes it on the node of a scaled loss, and publishes each step and whether it was skipped."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Patches learning rate schedulers: __init__ and step. Publishes even while the bus sleeps."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -3,8 +3,6 @@
 Told also while the bus sleeps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 

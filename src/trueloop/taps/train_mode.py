@@ -1,7 +1,5 @@
 """Patches Module.train and eval; published once, for the module they were called on, even while the bus sleeps."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -5,8 +5,6 @@ calling frame, which must be the user's. With a CPU build of torch nothing is pa
 available: the first call decides which devices the process sees, and that is the script's decision.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from time import perf_counter_ns

@@ -1,7 +1,5 @@
 """Nodes of the autograd graph."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import Tensor

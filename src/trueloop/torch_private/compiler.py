@@ -3,8 +3,6 @@
 Importing this file imports dynamo. The first optimizer does so anyway; and dynamo must see torch unpatched.
 """
 
-from __future__ import annotations
-
 import sys
 import traceback
 from types import CodeType

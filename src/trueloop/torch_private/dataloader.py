@@ -1,7 +1,5 @@
 """The iterator of a DataLoader."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Dispatch modes, fake tensors, operator schemas, pytrees."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, Final

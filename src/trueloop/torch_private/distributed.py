@@ -1,7 +1,5 @@
 """Key-value stores. Import this file where it is used: a torch built without torch.distributed lacks them."""
 
-from __future__ import annotations
-
 from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
 
 __all__ = ["PrefixStore", "Store", "TCPStore"]

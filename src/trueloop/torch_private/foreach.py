@@ -1,7 +1,5 @@
 """Operations on lists of tensors, one kernel for many tensors; torch's optimizers are built on them. All 2.11+."""
 
-from __future__ import annotations
-
 import torch
 
 __all__ = ["foreach_add", "foreach_add_", "foreach_copy_", "foreach_div", "foreach_lerp_", "foreach_mul"]

@@ -1,8 +1,6 @@
 """torch's compiler backend by its inner entry points. Importing it takes seconds: import it in the function that needs
 it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

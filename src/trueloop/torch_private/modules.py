@@ -1,7 +1,5 @@
 """Base classes of layers, the dictionaries of a module, the frames of a module call."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from operator import attrgetter
 from typing import Final

@@ -1,7 +1,5 @@
 """Hooks and the step frame of an optimizer."""
 
-from __future__ import annotations
-
 import sys
 from types import FrameType
 from typing import Final

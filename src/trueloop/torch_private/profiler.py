@@ -1,7 +1,5 @@
 """Profiler state, CUDA memory snapshots."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

@@ -1,7 +1,5 @@
 """Private facts about tensors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from operator import attrgetter
 from typing import Final

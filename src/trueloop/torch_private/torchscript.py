@@ -1,7 +1,5 @@
 """TorchScript's table of builtin functions: it recognizes `torch.softmax` by identity. All 2.11+."""
 
-from __future__ import annotations
-
 from torch.jit import _builtins
 
 __all__ = ["copy_builtin", "forget_builtin"]

@@ -1,7 +1,5 @@
 """`curves.html`: the curves of a run as one page that opens offline."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, final

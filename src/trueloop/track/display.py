@@ -1,7 +1,5 @@
 """How a run is shown: a progress bar in a terminal, plain lines elsewhere."""
 
-from __future__ import annotations
-
 import os
 import sys
 from typing import TextIO

@@ -1,7 +1,5 @@
 """The lines of a run's log, shared by the plain log and the progress bar."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final

@@ -6,8 +6,6 @@
 `seconds` is the training time without breaks between a stop and a resume. NaN and Inf are written as strings.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import time

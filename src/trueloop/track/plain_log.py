@@ -4,8 +4,6 @@ step 150/760  epoch   7.9  loss 0.2310  lr 1.2e-03  1,740 samples/s  data 1%  41
 valid  step 152  accuracy 0.9850  loss 0.0541  best
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -6,8 +6,6 @@
 It is drawn when the loop logs, at most a few times per second, and not by a thread: it costs the steps nothing.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable

@@ -4,8 +4,6 @@ Written in tensorboard's own record format, one event per row, without a thread:
 a new file whose first event voids the earlier ones after the checkpoint's step.
 """
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any, Final, final

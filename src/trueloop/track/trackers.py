@@ -1,8 +1,6 @@
 """Additional places for metrics, by name. The run's folder always has all metrics, so a tracker that fails does not end
 the run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Metrics to Weights & Biases, configured by `wandb login`, WANDB_PROJECT and WANDB_MODE=offline."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What larger batches would bring: the batch is doubled until it gains too little; and the largest that fits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise

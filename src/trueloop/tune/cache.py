@@ -1,7 +1,5 @@
 """Earlier results, cached per machine, model, version and options in the user's cache folder."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The base of all knobs; the folder `knobs/` is the registry."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from importlib import import_module
 from pathlib import Path

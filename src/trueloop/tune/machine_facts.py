@@ -1,7 +1,5 @@
 """Facts about the machine, the model and the data that knobs decide by. The model is built once on the CPU."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import inspect

@@ -1,7 +1,5 @@
 """The seam between searching and measuring, and its fake, which simulates a machine."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Peak memory since a moment: of the CUDA device, or of this process above its start."""
 
-from __future__ import annotations
-
 import resource
 import sys
 from contextlib import suppress

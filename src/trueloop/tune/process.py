@@ -1,7 +1,5 @@
 """Controls a trial's process, and ends it when it takes too long or too much memory. Every failure is a TrialFailed."""
 
-from __future__ import annotations
-
 import json
 import os
 import select

@@ -1,8 +1,6 @@
 """Measures trials, each in its own process: the best so far and its challenger are timed in turns, with limits on time
 and memory."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

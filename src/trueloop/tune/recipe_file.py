@@ -1,7 +1,5 @@
 """Writes the winning recipe as a Python file for `trueloop train`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from datetime import datetime

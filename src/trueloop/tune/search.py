@@ -2,8 +2,6 @@
 than noise and is proved to be the same training. In a second round, small losers are tried again on top of the winners.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace

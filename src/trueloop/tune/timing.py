@@ -1,7 +1,5 @@
 """Times a training: a hook measures the time between two rows of metrics, and a controller decides what comes next."""
 
-from __future__ import annotations
-
 import gc
 from abc import ABC, abstractmethod
 from statistics import median

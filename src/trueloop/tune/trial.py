@@ -11,8 +11,6 @@
 So two trials can be timed in turns. An error is its last line, {"error": ...}. What the recipe prints goes to stderr.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -5,8 +5,6 @@ For the curve and the gradients dropout is off: compiled and eager programs draw
 reference's own distance, measured with other seeds, covers models that draw anyway.
 """
 
-from __future__ import annotations
-
 import gc
 import math
 from collections.abc import Mapping

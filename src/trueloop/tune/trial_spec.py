@@ -1,7 +1,5 @@
 """What a trial process is started with: plain values, sent as one line of JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """`tune(request)`: gather facts, search, try larger batches, and return what was chosen."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace

@@ -4,8 +4,6 @@ A finding is allowed by `# trueloop: allow[gradients-never-cleared]` on its line
 or alone on the line above; or by a `per-file-ignores` pattern that matches its file.
 """
 
-from __future__ import annotations
-
 import ast
 import linecache
 import re

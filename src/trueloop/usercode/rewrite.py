@@ -3,8 +3,6 @@
 Every function returns None, '' or no edits where the code is not simple enough for a mechanical change.
 """
 
-from __future__ import annotations
-
 import ast
 import builtins
 import re

@@ -8,8 +8,6 @@ severity = { GRD104 = "error" }
 "experiments/*.py" = ["MOD"]
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch

@@ -1,7 +1,5 @@
 """The program that a recipe asks for."""
 
-from __future__ import annotations
-
 from trueloop.engine.parts import Parts
 from trueloop.engine.programs.compiled_step import CompiledStep
 from trueloop.engine.programs.cuda_graphs import CudaGraphs

@@ -12,8 +12,6 @@ A step that an observer looks at is computed twice, once through the model so th
 number.
 """
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

@@ -8,8 +8,6 @@ skipped). The host fills them for a stretch of steps, replays it, and reads the 
 Steps that an observer looks at (the first ones, those of the layer statistics) are taken one by one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace

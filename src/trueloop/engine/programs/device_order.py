@@ -1,7 +1,5 @@
 """The order of the samples on the device. A thread computes the next epoch's order while this one is trained."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import final

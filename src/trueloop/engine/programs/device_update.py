@@ -4,8 +4,6 @@ It uses torch's fused kernels. For Adam and AdamW there is also a formula that t
 the fused kernel is made for many large tensors and is slow with few small ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Final, final
 

@@ -1,7 +1,5 @@
 """program=eager: forward and backward, operation by operation (or compiled by torch.compile)."""
 
-from __future__ import annotations
-
 from typing import final
 
 from torch import Tensor

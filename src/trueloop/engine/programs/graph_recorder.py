@@ -1,7 +1,5 @@
 """Work that is recorded once and replayed: by CUDA graphs, or, without such a device, by repeating it (the fake)."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, final

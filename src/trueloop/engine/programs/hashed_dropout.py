@@ -8,8 +8,6 @@ stored.
 The two numbers come from torch's generator, so seeds, checkpoints and saved random states work as usual.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, Final, final
 

@@ -1,7 +1,5 @@
 """The seam between the loop and the execution of a step: eager, CUDA graphs, or one compiled function."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 

@@ -24,8 +24,6 @@ Not reported: a state that is saved or loaded at once, copies (`copy.deepcopy`, 
 model (target networks, averages), states read from a file.
 """
 
-from __future__ import annotations
-
 import ast
 from typing import final
 

@@ -40,8 +40,6 @@ file. If a restart with a new optimizer and the same settings is intended, allow
 allow[optimizer-state-not-restored]`.
 """
 
-from __future__ import annotations
-
 import ast
 from typing import final
 

@@ -38,8 +38,6 @@ that was never saved.
 Not checked: the random states of Python, NumPy and of a device.
 """
 
-from __future__ import annotations
-
 from typing import Final, final
 
 from trueloop.event import Resumed, RunEnded, ScheduleAtResume, ScheduleStepped

@@ -30,8 +30,6 @@ by a library, and the environment variable `TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD`, w
 For a file that you wrote yourself and that must contain objects, allow it: `# trueloop: allow[unsafe-load]`.
 """
 
-from __future__ import annotations
-
 import ast
 from typing import final
 

@@ -31,8 +31,6 @@ The diff also changes the line that loads the file, if it follows in the same fu
 might read the file, there is no diff.
 """
 
-from __future__ import annotations
-
 import ast
 from typing import Final, final
 

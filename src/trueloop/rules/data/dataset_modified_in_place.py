@@ -30,8 +30,6 @@ a value that is clamped or scaled once; a counter; a stream behind an index. Dat
 or use the network, and streams without indices (IterableDataset) cannot be tested, and the report says so.
 """
 
-from __future__ import annotations
-
 import ast
 from typing import final
 

@@ -28,8 +28,6 @@ one-hot and sparse counts, columns that are all large, and the scale of the targ
 are checked, and tables need 16 rows per batch.
 """
 
-from __future__ import annotations
-
 from typing import Final, final
 
 from trueloop.event import FirstLayerInput

@@ -31,8 +31,6 @@ values, or indices), which repeat with different labels for good reasons; custom
 relabel images); sequences; batches of more than inputs and labels; two loaders whose generators have the same seed.
 """
 
-from __future__ import annotations
-
 from math import sqrt
 from typing import Final, final
 

@@ -28,8 +28,6 @@ Not reported: batches of equal size, `drop_last=True`, sums, weighted sums, metr
 running loss of a training epoch. Not detected: an average computed in a different function than the loop.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from typing import final

@@ -27,8 +27,6 @@ Not reported: NaN as a marker for missing values that the model or the loss repl
 losses stay finite; -inf in masks; batches that the script skips when their loss is not finite.
 """
 
-from __future__ import annotations
-
 from typing import Final, final
 
 from trueloop.event import Backward, InputNotFinite, NotFinite

@@ -26,8 +26,6 @@ the model, also by a framework; `torch.seed()`, which asks for a random seed. Wh
 reproducible (workers, devices, algorithms) is not checked here.
 """
 
-from __future__ import annotations
-
 import ast
 from itertools import dropwhile, takewhile
 from typing import final

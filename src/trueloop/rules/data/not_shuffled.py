@@ -28,8 +28,6 @@ recording read in time order; a custom sampler; regression, and any target that 
 detected: batches that a script slices out of its tensors.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator

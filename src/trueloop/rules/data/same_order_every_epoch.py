@@ -31,8 +31,6 @@ custom sampler; several runs in one program that each start with the same seed. 
 differ in each epoch, and batches that a script slices out of its tensors.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable
 from statistics import fmean

@@ -29,8 +29,6 @@ it with a comment `# trueloop: allow[single-class-batches]`. Not detected: batch
 tensors.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Final, final
 

@@ -35,8 +35,6 @@ Not detected: batches that a script slices out of its tensors. Augmented trainin
 loaders over parts of one dataset can be compared.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator

@@ -34,8 +34,6 @@ only. A stored generator in a loader without workers continues from sample to sa
 of a persistent loader. Datasets on CUDA and streams without indices (IterableDataset) cannot be tested.
 """
 
-from __future__ import annotations
-
 from typing import Final, final
 
 from trueloop.event import DatasetRedrawn, EpochStarted, Stepped

@@ -27,8 +27,6 @@ Adam and similar optimizers the gradient norm cancels out unless gradients are c
 only advice.
 """
 
-from __future__ import annotations
-
 import ast
 from typing import Final, final
 

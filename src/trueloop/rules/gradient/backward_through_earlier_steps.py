@@ -29,8 +29,6 @@ unrolled optimization; truncated backpropagation through time that detaches ever
 one graph within a step.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from typing import Final, final

@@ -25,8 +25,6 @@ When it is fine
 A call with an infinite limit only reads the gradient norm and may be anywhere.
 """
 
-from __future__ import annotations
-
 import ast
 from typing import Final, final
 

@@ -28,8 +28,6 @@ Not reported: a limit multiplied by `scaler.get_scale()`; a disabled scaler; gra
 divided by the scale before logging. Your own clipping code is not checked: it may not depend on the scale.
 """
 
-from __future__ import annotations
-
 import ast
 import math
 from typing import Final, final

@@ -25,8 +25,6 @@ When it is fine
 Not reported: large gradients in the first steps that settle down, a single outlier, and runs with clipping.
 """
 
-from __future__ import annotations
-
 import math
 from statistics import median
 from typing import Final, final

@@ -25,8 +25,6 @@ When it is fine
 Never in a training step. `zero_grad()` after the step or before the backward is the standard loop and is not reported.
 """
 
-from __future__ import annotations
-
 from typing import final
 
 from trueloop.event import Place, Stepped

@@ -28,8 +28,6 @@ gradients that another optimizer's backward leaves behind and that are cleared b
 inside the step (LBFGS).
 """
 
-from __future__ import annotations
-
 import ast
 from typing import final
 

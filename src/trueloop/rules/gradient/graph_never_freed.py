@@ -26,8 +26,6 @@ Not reported: a bounded window (`deque(maxlen=10)`, a list that is cleared every
 before their one backward).
 """
 
-from __future__ import annotations
-
 import ast
 import builtins
 from collections.abc import Iterator

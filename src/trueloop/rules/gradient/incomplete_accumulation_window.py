@@ -30,8 +30,6 @@ over the run, so that each step uses the same number of batches); runs that stop
 windows with a NaN or Inf loss; closures; loops with several optimizers; data without a DataLoader.
 """
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
 from math import isfinite

@@ -26,8 +26,6 @@ silence a scheduler warning) is not reported, nor are steps whose closure comput
 head or expert, all stepped each time, an optimizer without gradients is reported only if it never gets any.
 """
 
-from __future__ import annotations
-
 from typing import Final, final
 
 from trueloop.event import Backward, RunEnded, Stepped

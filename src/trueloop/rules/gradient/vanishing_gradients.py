@@ -26,8 +26,6 @@ fall at a single place (a scaled branch). With Adam and similar optimizers the g
 below eps, so only smaller gradients are reported.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import pairwise

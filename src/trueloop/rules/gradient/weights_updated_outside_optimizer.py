@@ -36,8 +36,6 @@ Not detected: manual updates with their own state (momentum, Adam), updates on s
 the precision of the weights, and weights with fewer than eight elements.
 """
 
-from __future__ import annotations
-
 import ast
 from math import isclose
 from typing import Final, Literal, final

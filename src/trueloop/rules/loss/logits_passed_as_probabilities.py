@@ -28,8 +28,6 @@ Not reported: unnormalized log-likelihoods that are never positive (mixtures, ma
 probabilities that guards against log(0).
 """
 
-from __future__ import annotations
-
 from typing import Final, final
 
 from trueloop.event import LossComputed, Place

@@ -30,8 +30,6 @@ weights, label smoothing or soft targets; sums of several losses; adversarial, b
 the labels are random (a benchmark) or carry almost no signal, the finding is correct but not a bug: allow it.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Final, final
 

@@ -30,8 +30,6 @@ Detaching alone is never reported: logging, targets, the fake batch of a discrim
 their gradient from another loss or step, frozen layers, and layers that your code updates itself.
 """
 
-from __future__ import annotations
-
 from typing import Final, final
 
 from trueloop.event import Backward, ParameterAccount, ParametersAccounted, Place, RunEnded, Stepped

@@ -28,8 +28,6 @@ losses over sequences that get longer (a curriculum); bootstrapped values (reinf
 without gradients computes targets that grow as the model improves.
 """
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from math import prod

@@ -30,8 +30,6 @@ Not reported: -inf as an attention mask; gradients that overflow under a GradSca
 the script skips. A step that `trueloop train` skips because of `on_nonfinite` is a warning.
 """
 
-from __future__ import annotations
-
 from typing import Final, final
 
 from trueloop.event import Backward, NotFinite

@@ -26,8 +26,6 @@ Not reported: counts, ratings and other integer amounts; one-hot or soft targets
 score); real/fake targets of a least-squares GAN.
 """
 
-from __future__ import annotations
-
 from typing import Final, final
 
 from trueloop.event import LossComputed, Place

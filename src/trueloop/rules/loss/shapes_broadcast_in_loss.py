@@ -25,8 +25,6 @@ Not reported: scalars, weights or a shared row that broadcast on purpose ([B, C]
 distances (`a[:, None]` against `b[None]`).
 """
 
-from __future__ import annotations
-
 import ast
 from math import prod
 from typing import Final, final

@@ -27,8 +27,6 @@ A sigmoid further inside the model (gates, attention, a bounded head like `20 * 
 input of the loss. `binary_cross_entropy` needs probabilities.
 """
 
-from __future__ import annotations
-
 from typing import Final, final
 
 from trueloop.event import LossComputed, Place

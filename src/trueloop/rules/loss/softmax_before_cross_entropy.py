@@ -29,8 +29,6 @@ A softmax for a metric, for sampling or inside attention does not reach the loss
 Logits that sum to 1 by coincidence do not do so on every row of every call.
 """
 
-from __future__ import annotations
-
 from math import e, log
 from typing import Final, final
 

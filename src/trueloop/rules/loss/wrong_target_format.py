@@ -28,8 +28,6 @@ Not reported: soft labels, label smoothing, mixup, weighted one-hot rows, rows o
 labels with binary cross entropy, noisy real/fake labels slightly above 1.
 """
 
-from __future__ import annotations
-
 from math import prod
 from typing import Final, NamedTuple, final
 

@@ -24,8 +24,6 @@ Not reported: Monte Carlo dropout that is named as such (mc, monte carlo, uncert
 or of a calling function), a part of the model left in train mode on purpose, dropout functions outside any module.
 """
 
-from __future__ import annotations
-
 import ast
 from typing import final
 

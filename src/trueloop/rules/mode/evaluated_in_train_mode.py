@@ -32,8 +32,6 @@ training step, Monte Carlo dropout (the same input repeatedly, or a name that sa
 (`update_bn`, or calls whose result is discarded), and acting in an environment without any loss.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -27,8 +27,6 @@ whose loss is computed elsewhere in the model, a policy whose graph is used late
 a training batch that the loop skips.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import final

@@ -28,8 +28,6 @@ Gumbel softmax), models that reconstruct their input (autoencoders), functions a
 reported by `dropout-always-on`. State that a model carries from call to call is not checked.
 """
 
-from __future__ import annotations
-
 from typing import Final, final
 
 from trueloop.event import EvaluationRepeated

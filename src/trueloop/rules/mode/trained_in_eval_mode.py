@@ -30,8 +30,6 @@ in eval mode from the start, inputs optimized through a model in eval mode, adve
 before a forward in train mode.
 """
 
-from __future__ import annotations
-
 import ast
 from typing import Final, final
 

@@ -27,8 +27,6 @@ off), units whose weights are all zero (pruned), activations that a penalty make
 outputs, and runs of fewer than 20 steps. Units that recover before the run ends are alive.
 """
 
-from __future__ import annotations
-
 from typing import Final, final
 
 from trueloop.event import ActivationsMeasured, LayerActivations, RunEnded

@@ -29,8 +29,6 @@ inputs. An encoder may give the decoder a summary of the full sequence (a senten
 own copy of the sequence.
 """
 
-from __future__ import annotations
-
 from typing import Final, final
 
 from trueloop.event import CausalityTested

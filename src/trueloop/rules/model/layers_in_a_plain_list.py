@@ -27,8 +27,6 @@ Not reported: a teacher or reference network that is hidden on purpose (frozen, 
 only module in the list), and layers that you passed to an optimizer explicitly.
 """
 
-from __future__ import annotations
-
 import ast
 from typing import final
 

@@ -27,8 +27,6 @@ that round to exactly 0 or 1, half precision (where rounding alone can cause it)
 predictions that shrank to the mean on noise, which still differ in their last digits.
 """
 
-from __future__ import annotations
-
 from typing import Final, final
 
 from trueloop.event import OutputsCompared, RunEnded

@@ -30,8 +30,6 @@ the model, graphs and full-batch training, unbatched sequences, and scores of al
 sets can allow it: `# trueloop: allow[samples-mixed-in-batch]`.
 """
 
-from __future__ import annotations
-
 from typing import final
 
 from trueloop.event import BatchIndependenceTested

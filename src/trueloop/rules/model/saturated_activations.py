@@ -28,8 +28,6 @@ the loss without a further weight (codes meant to become binary), inputs that ar
 and layers that saturate only later in training.
 """
 
-from __future__ import annotations
-
 from typing import Final, final
 
 from trueloop.event import ActivationsMeasured, LayerActivations, RunEnded

@@ -26,8 +26,6 @@ Not reported: zero-initialized last layers of residual branches, classifiers and
 units differ after the first step, or when the gate opens.
 """
 
-from __future__ import annotations
-
 from typing import Final, final
 
 from trueloop.event import IdenticalUnits, Stepped

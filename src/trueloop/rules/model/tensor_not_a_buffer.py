@@ -28,8 +28,6 @@ or created on the device (`device=`), single values, views of parameters, consta
 trained parameters (the frozen network of a style transfer).
 """
 
-from __future__ import annotations
-
 import ast
 from typing import final
 

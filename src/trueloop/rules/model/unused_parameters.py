@@ -27,8 +27,6 @@ trains), parameters that your code writes to (moving averages) or whose gradient
 (`p.grad = None`), and layers that a library's class owns.
 """
 
-from __future__ import annotations
-
 from typing import Final, final
 
 from trueloop.event import ParameterAccount, ParametersAccounted, Place, RunEnded

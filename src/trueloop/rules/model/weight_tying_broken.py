@@ -32,8 +32,6 @@ a weight replaced by name before training, weights tied again before the next st
 parametrizations, and a layer replaced by one of a different size.
 """
 
-from __future__ import annotations
-
 from typing import Final, final
 
 from trueloop.event import ModelSeen, TieBroken

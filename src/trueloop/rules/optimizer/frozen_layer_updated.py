@@ -38,8 +38,6 @@ encoder).
 If statistics should follow new data while the weights stay: `# trueloop: allow[frozen-layer-updated]`.
 """
 
-from __future__ import annotations
-
 import ast
 from typing import final
 

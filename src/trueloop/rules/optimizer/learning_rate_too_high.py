@@ -29,8 +29,6 @@ that need not fall (several optimizers, bootstrapped values), negative losses, l
 closures (LBFGS), batches of fewer than 8 samples, and fewer than 30 losses.
 """
 
-from __future__ import annotations
-
 import math
 from statistics import median
 from typing import Final, final

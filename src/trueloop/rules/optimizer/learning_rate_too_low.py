@@ -26,8 +26,6 @@ moved, a loss that still falls, a model that starts at its optimum (small gradie
 weights that start at zero.
 """
 
-from __future__ import annotations
-
 from statistics import median
 from typing import Final, final
 

@@ -27,8 +27,6 @@ Not reported: extra tensors in an optimizer (a latent code, an image) that get g
 called yet.
 """
 
-from __future__ import annotations
-
 from typing import Final, final
 
 from trueloop.event import ParametersAccounted, RunEnded

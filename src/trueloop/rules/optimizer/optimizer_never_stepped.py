@@ -25,8 +25,6 @@ Not reported: an optimizer whose parameters your code updates, gradients accumul
 mode (saliency, adversarial attacks), and steps that a GradScaler skips.
 """
 
-from __future__ import annotations
-
 import ast
 from typing import Final, final
 

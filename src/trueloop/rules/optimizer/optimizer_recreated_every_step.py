@@ -29,8 +29,6 @@ different parameters (gradual unfreezing, a copy of the model, a new image to op
 before (test-time adaptation, learning rate search); steps with a closure (LBFGS).
 """
 
-from __future__ import annotations
-
 import ast
 from typing import Final, final
 

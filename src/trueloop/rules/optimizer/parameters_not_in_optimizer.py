@@ -29,8 +29,6 @@ parameters in eval mode, and parameters that your code updates. If most of the m
 only a head is trained, and the rest should be frozen.
 """
 
-from __future__ import annotations
-
 from typing import Final, final
 
 from trueloop.event import ParametersAccounted, RunEnded

@@ -27,8 +27,6 @@ what the value is. Not reported: negated names (`-accuracy`, `1 - accuracy`, `ne
 stay constant, and fewer than four values.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from fractions import Fraction

@@ -30,8 +30,6 @@ Not reported: warm restarts and cycles stepped per batch, schedulers inside othe
 that a short run does not finish, a cycle stepped per epoch that reaches its end, interrupted runs.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final, final
 

@@ -28,8 +28,6 @@ Not reported: a scheduler inside another one, one that a framework steps, one wh
 run did not reach, one that was dropped before training, ReduceLROnPlateau in a run of one epoch, interrupted runs.
 """
 
-from __future__ import annotations
-
 import ast
 from typing import Final, final
 

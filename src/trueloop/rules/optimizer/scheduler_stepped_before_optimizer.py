@@ -25,8 +25,6 @@ Not reported: `step(epoch)`; a new scheduler advanced on resume, outside the tra
 the first step; several scheduler steps before the first update (accumulation); ReduceLROnPlateau.
 """
 
-from __future__ import annotations
-
 from typing import final
 
 from trueloop.event import Place, ScheduleBuilt, ScheduleStepped, Stepped

@@ -26,8 +26,6 @@ without weight decay or with `decoupled_weight_decay=True`, AdamW, optimizers de
 forms are the same.
 """
 
-from __future__ import annotations
-
 import ast
 from typing import Final, final
 

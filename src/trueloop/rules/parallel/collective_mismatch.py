@@ -39,8 +39,6 @@ Never, within one group. Not compared: collectives of different groups (`new_gro
 may differ (all_gather, all_to_all ...).
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Callable, Iterator

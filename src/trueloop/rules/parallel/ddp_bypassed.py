@@ -30,8 +30,6 @@ backward (the wrapper then exchanges all), gradients that the script exchanges i
 generator's step.
 """
 
-from __future__ import annotations
-
 import ast
 from typing import final
 

@@ -25,8 +25,6 @@ Not reported: one file per rank (`f"rank{rank}.pt"`), `if rank == 0:`, devices s
 `torch.distributed.checkpoint`, which divides the work among the ranks. Ranks of other machines are not seen.
 """
 
-from __future__ import annotations
-
 import ast
 from typing import final
 

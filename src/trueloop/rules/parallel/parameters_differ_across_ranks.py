@@ -30,8 +30,6 @@ weights from time to time (local SGD), ranks that exchange no gradients (one mod
 digits between different machines.
 """
 
-from __future__ import annotations
-
 from itertools import combinations
 from typing import Final, final
 

@@ -29,8 +29,6 @@ Not reported: ranks that hold parts of one model (DTensor, FSDP2, tensor paralle
 scattered on purpose, evaluation, and full-batch training.
 """
 
-from __future__ import annotations
-
 import ast
 from itertools import combinations
 from typing import Final, final

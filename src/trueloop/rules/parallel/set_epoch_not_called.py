@@ -27,8 +27,6 @@ Not reported: `shuffle=False`, passes without training (evaluation), a run of on
 differently, and a sampler created with a different seed in each epoch.
 """
 
-from __future__ import annotations
-
 import ast
 from dataclasses import dataclass, field
 from typing import Final, final

@@ -25,8 +25,6 @@ Not reported: a script that loads the state back into the same wrapper (`model.l
 variable) or that strips the prefix, and other wrappers with a `module` (averaged models).
 """
 
-from __future__ import annotations
-
 import ast
 from typing import final
 

@@ -25,8 +25,6 @@ When it is fine
 Not reported: a disabled context (`torch.autocast(..., enabled=False)`), and a context for a different device type.
 """
 
-from __future__ import annotations
-
 import ast
 from typing import Final, final
 

@@ -32,8 +32,6 @@ Not reported: bfloat16; forwards without a backward; gradients that no optimizer
 constant, or a backward with an initial gradient, as libraries with their own loss scale do.
 """
 
-from __future__ import annotations
-
 from typing import Final, final
 
 from trueloop.event import BackwardDtypes, Place, Stepped

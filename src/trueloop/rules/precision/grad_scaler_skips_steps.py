@@ -28,8 +28,6 @@ When it is fine
 Not reported: the first few steps, and later one per growth interval (2000 steps), when the scale has grown too far.
 """
 
-from __future__ import annotations
-
 from typing import Final, final
 
 from trueloop.event import ScalerCounted

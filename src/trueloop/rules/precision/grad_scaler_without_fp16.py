@@ -28,8 +28,6 @@ Not reported: a disabled scaler (`GradScaler(enabled=False)`), and one that scal
 compiled models and reentrant checkpointing, whose graphs are incomplete.
 """
 
-from __future__ import annotations
-
 from typing import Final, final
 
 from trueloop.event import BackwardDtypes, RunEnded

@@ -31,8 +31,6 @@ Not reported: a guard that prints, logs, warns, counts or raises, or a value tha
 Steps skipped by a GradScaler are reported by grad-scaler-skips-steps, the origin of the NaN by nan-or-inf.
 """
 
-from __future__ import annotations
-
 import ast
 import math
 from typing import Final, final

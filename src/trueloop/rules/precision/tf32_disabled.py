@@ -31,8 +31,6 @@ If you need full float32 precision (physics, solvers, reference results), set it
 convolutions, which use TF32 by default.
 """
 
-from __future__ import annotations
-
 from typing import Final, final
 
 from trueloop.event import Matmuls

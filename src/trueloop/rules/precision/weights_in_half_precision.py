@@ -31,8 +31,6 @@ float32 copies of the weights. Not checked: third-party optimizers, which may us
 remainder.
 """
 
-from __future__ import annotations
-
 from typing import Final, final
 
 from trueloop.event import RunEnded, UpdateRounded

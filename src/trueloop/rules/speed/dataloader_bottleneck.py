@@ -26,8 +26,6 @@ network) for at least half of each step is reported. On a GPU not reported: shar
 milliseconds, and a device still busy when the batch arrives. Not checked: devices other than CUDA.
 """
 
-from __future__ import annotations
-
 from math import ceil
 from typing import Final, final
 

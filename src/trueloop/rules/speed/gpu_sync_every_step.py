@@ -29,8 +29,6 @@ environment (`env.step(action.item())`), and the CPU, where nothing waits. It is
 could be saved, otherwise advice.
 """
 
-from __future__ import annotations
-
 import ast
 from typing import Final, final
 

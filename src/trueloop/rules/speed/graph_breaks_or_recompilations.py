@@ -26,8 +26,6 @@ to four recompilations of a function (train and eval mode, with and without grad
 that `torch._dynamo.reset()` cleared during the run are not seen.
 """
 
-from __future__ import annotations
-
 from typing import Final, final
 
 from trueloop.event import CompilerRan

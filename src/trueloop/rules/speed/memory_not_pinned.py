@@ -27,8 +27,6 @@ from data that should be on the device), and devices other than CUDA. Pinned mem
 little memory, allow this.
 """
 
-from __future__ import annotations
-
 import ast
 from typing import Final, final
 

@@ -28,8 +28,6 @@ inside a forward or by a library (offloading). A move that changes nothing is ad
 created again in each step see optimizer-holds-old-parameters and optimizer-recreated-every-step.
 """
 
-from __future__ import annotations
-
 from typing import final
 
 from trueloop.event import ModelMoved, ModelSeen

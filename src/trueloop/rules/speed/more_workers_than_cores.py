@@ -24,8 +24,6 @@ Workers that mostly wait for a network or a slow disk use no core: then allow it
 reported. Container limits by quota instead of affinity are not seen.
 """
 
-from __future__ import annotations
-
 from typing import final
 
 from trueloop.event import LoaderSeen

@@ -24,8 +24,6 @@ Not reported: the default, `foreach=True` or `fused=True`, few tensors, paramete
 `foreach` needs memory for one more copy of the parameters: if that does not fit, use `fused=True`, which needs none.
 """
 
-from __future__ import annotations
-
 import ast
 from typing import Final, final
 

@@ -30,8 +30,6 @@ iterations (an epoch, where the rest of the queue is small), rates since a fixed
 (`t0 = t1`), whose sum is right. Clock reads in functions of other files are not seen.
 """
 
-from __future__ import annotations
-
 import ast
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Gradient accumulation: the same numbers with less memory. A BatchNorm sees the micro-batches, so that is refused."""
 
-from __future__ import annotations
-
 from typing import final
 
 from trueloop.recipe.recipe import Recipe

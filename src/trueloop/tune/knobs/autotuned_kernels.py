@@ -1,7 +1,5 @@
 """torch.compile with max-autotune: several versions of each kernel are tried, for minutes."""
 
-from __future__ import annotations
-
 from typing import final
 
 from trueloop.recipe.recipe import Recipe

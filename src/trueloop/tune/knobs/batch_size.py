@@ -1,7 +1,5 @@
 """The batch size. It changes the training, so it needs `--allow batch`."""
 
-from __future__ import annotations
-
 from typing import final
 
 from trueloop.recipe.recipe import Recipe

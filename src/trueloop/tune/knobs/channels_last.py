@@ -1,7 +1,5 @@
 """Images in channels-last memory format."""
 
-from __future__ import annotations
-
 from typing import final
 
 from trueloop.recipe.recipe import Recipe

@@ -1,7 +1,5 @@
 """torch.compile."""
 
-from __future__ import annotations
-
 from typing import Final, final
 
 from trueloop.recipe.recipe import Recipe

@@ -1,7 +1,5 @@
 """The optimizer step as one fused kernel."""
 
-from __future__ import annotations
-
 from typing import final
 
 from trueloop.recipe.recipe import Recipe

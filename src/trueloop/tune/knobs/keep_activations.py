@@ -1,7 +1,5 @@
 """Activation checkpointing off: faster, if the activations fit into memory."""
 
-from __future__ import annotations
-
 from typing import final
 
 from trueloop.recipe.recipe import Recipe

@@ -1,7 +1,5 @@
 """tf32 and fp16 on CUDA devices, bf16 where the hardware supports it."""
 
-from __future__ import annotations
-
 from typing import final
 
 from trueloop.recipe.recipe import Recipe

@@ -1,7 +1,5 @@
 """Activation checkpointing: less memory, more time."""
 
-from __future__ import annotations
-
 from typing import final
 
 from trueloop.recipe.recipe import Recipe

@@ -1,7 +1,5 @@
 """All samples as tensors on the device instead of a loader."""
 
-from __future__ import annotations
-
 from typing import final
 
 from trueloop.recipe.recipe import Recipe

@@ -1,7 +1,5 @@
 """A training step as one program: CUDA graphs that replay several steps, or, on a CPU, one compiled function."""
 
-from __future__ import annotations
-
 from typing import Final, final
 
 from trueloop.recipe.recipe import Recipe

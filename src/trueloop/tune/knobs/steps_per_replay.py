@@ -1,7 +1,5 @@
 """How many steps a CUDA graph replays at once."""
 
-from __future__ import annotations
-
 from typing import Final, final
 
 from trueloop.recipe.recipe import Recipe

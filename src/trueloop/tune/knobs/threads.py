@@ -1,7 +1,5 @@
 """CPU threads per operation: on a small or busy machine, or with small layers, fewer may be faster."""
 
-from __future__ import annotations
-
 from typing import final
 
 from trueloop.recipe.recipe import Recipe

@@ -1,7 +1,5 @@
 """Loader processes, prefetching, and pinned memory."""
 
-from __future__ import annotations
-
 from typing import final
 
 from trueloop.recipe.recipe import Recipe
