@@ -251,7 +251,7 @@ def test_other_parts_than_were_saved_are_refused_before_anything_is_loaded() -> 
 
 
 def test_a_part_without_a_state_and_checkpoints_of_nothing_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(Misuse, match="loader= is list, which has no state_dict"):
+    with pytest.raises(Misuse, match=r"loader= is list, without state_dict\(\) and load_state_dict\(\)"):
         trueloop.Checkpoints(tmp_path, loader=[])  # type: ignore[arg-type]
     with pytest.raises(Misuse, match="There is nothing to save"):
         trueloop.Checkpoints(tmp_path, scaler=None)
