@@ -49,7 +49,10 @@ WEIGHTED: Final = Cause(
 @final
 class LargeBatchEqualsAccumulated(Claim):
     name = "large-batch-equals-accumulated"
-    healthy = f"the gradient in {PARTS[0]} and {PARTS[1]} micro-batches is that of the batch, within {TOLERANCE:g}"
+    healthy = (
+        f"the gradient in {PARTS[0]} and {PARTS[1]} micro-batches is that of the batch, within {TOLERANCE:g} of "
+        "its norm"
+    )
     causes: ClassVar[tuple[Cause, ...]] = (SUMS, DIVISOR, WEIGHTED, MIXED)
 
     def try_recipe(self, subject: RecipeSubject) -> Proof:

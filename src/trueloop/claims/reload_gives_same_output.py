@@ -24,7 +24,8 @@ STEPS: Final = 2  # trained before: lazily created parts exist then
 
 UNSAVED: Final = Cause(
     "a layer, tensor or number that the forward needs is not in the checkpoint",
-    'nn.ModuleList for a list of layers, self.register_buffer("name", ...) for a tensor; `trueloop explain MDL101`',
+    'nn.ModuleList for a list of layers, self.register_buffer("name", ...) for a tensor; '
+    "`trueloop explain MDL101` and `trueloop explain MDL103`",
 )
 LAZY: Final = Cause(
     "a part is created in the first forward", "create it in the constructor, or call the model once before loading"

@@ -67,7 +67,10 @@ def _totals(model: nn.Module) -> Facts:
 def _remarks(model: nn.Module) -> Iterator[str]:
     parameters = dict(model.named_parameters())
     if not parameters:
-        yield "The model has no parameters: layers in a plain list or dict do not count; use nn.ModuleList."
+        yield (
+            "The model has no parameters: layers in a plain list or dict do not count; use nn.ModuleList or "
+            "nn.ModuleDict."
+        )
     elif not any(each.requires_grad for each in parameters.values()):
         yield "No parameter is trainable: an optimizer would have nothing to do."
     if len({str(each.device) for each in parameters.values()}) > 1:
