@@ -12,7 +12,7 @@ from tests.conftest import Checked, check_script
 from tests.waiting import until
 from trueloop.doctor.hang import HANG_AFTER
 from trueloop.finding import Finding
-from trueloop.session import hang_watch
+from trueloop.session import hang_timeout
 
 HEAD = """\
 import os, signal, subprocess, time
@@ -172,11 +172,11 @@ def test_watching_takes_one_thread_and_says_nothing_where_nobody_waits(tmp_path:
 
 
 def test_the_default_is_the_same_with_and_without_torch() -> None:
-    assert hang_watch.HANG_AFTER == HANG_AFTER == 300.0
+    assert hang_timeout.HANG_AFTER == HANG_AFTER == 300.0
 
 
 @pytest.mark.parametrize(
     ("text", "seconds"), [("60", 60.0), ("60s", 60.0), ("1.5", 1.5), ("5min", 300.0), ("2m", 120.0), ("1h", 3600.0)]
 )
 def test_seconds_may_have_a_unit(text: str, seconds: float) -> None:
-    assert hang_watch.parse_seconds(text, "--hang-after") == seconds
+    assert hang_timeout.parse_seconds(text, "--hang-after") == seconds

@@ -15,15 +15,8 @@ from trueloop.errors import Misuse
 from trueloop.finding import Finding, Severity
 from trueloop.session import hang_watch
 from trueloop.session.folder import RunFolder
-from trueloop.session.hang_watch import (
-    HANG_AFTER,
-    STOPPED_ITSELF,
-    VARIABLE,
-    hang_after,
-    parse_seconds,
-    record_hang_in,
-    watch_for_hangs,
-)
+from trueloop.session.hang_timeout import HANG_AFTER, VARIABLE, hang_after, parse_seconds
+from trueloop.session.hang_watch import STOPPED_ITSELF, record_hang_in, watch_for_hangs
 
 UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
 

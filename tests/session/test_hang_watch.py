@@ -26,7 +26,8 @@ from trueloop.doctor import ranks
 from trueloop.errors import Misuse, NotARun
 from trueloop.hook import Hook, Row
 from trueloop.session.folder import RunFolder, read_about
-from trueloop.session.hang_watch import HANG_AFTER, VARIABLE, hang_after, parse_seconds, record_hang_in, watch_for_hangs
+from trueloop.session.hang_timeout import HANG_AFTER, VARIABLE, hang_after, parse_seconds
+from trueloop.session.hang_watch import record_hang_in, watch_for_hangs
 
 
 class Samples:

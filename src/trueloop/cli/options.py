@@ -15,7 +15,7 @@ from typing import Final, NoReturn, final
 from trueloop.errors import Misuse, did_you_mean
 from trueloop.finding import Severity
 from trueloop.report import FORMATS
-from trueloop.session.hang_watch import HANG_AFTER, hang_after, parse_seconds
+from trueloop.session.hang_timeout import HANG_AFTER, hang_after, parse_seconds
 
 __all__ = ["NO_COLOR", "Parser", "number", "one_of", "share", "whole_number"]
 

@@ -3,49 +3,24 @@ Imports no torch."""
 
 from __future__ import annotations
 
-import math
 import os
-import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from trueloop.errors import Misuse, NotARun
+from trueloop.errors import NotARun
 from trueloop.finding import Finding
+from trueloop.session.hang_timeout import hang_after
 
 if TYPE_CHECKING:
     from trueloop.session.folder import RunFolder
 
-__all__ = ["HANG_AFTER", "VARIABLE", "hang_after", "parse_seconds", "record_hang_in", "watch_for_hangs"]
+__all__ = ["record_hang_in", "watch_for_hangs"]
 
-HANG_AFTER: Final = 300.0
-"""Seconds. Equal to the value in `trueloop.doctor.hang`, whose import would load torch; a test compares them."""
-VARIABLE: Final = "TRUELOOP_HANG_AFTER"
-"""Environment variable with the seconds for `trueloop.train()`, and for commands without --hang-after."""
 STOPPED_ITSELF: Final = 5
 """Exit code; see docs/exit-codes.md."""
-_UNITS: Final = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
-
-
-def parse_seconds(text: str, said_by: str) -> float:
-    """Seconds from '60', '60s' or '5min'."""
-    found = re.fullmatch(r"([0-9.]+)\s*([a-z]*)", text.strip())
-    try:
-        seconds = float(found[1]) * _UNITS[found[2]] if found else math.nan
-    except (ValueError, KeyError):
-        seconds = math.nan
-    if not 1 <= seconds < math.inf:
-        raise Misuse(
-            f"{said_by} cannot be {text!r}. Nothing was run: write a number of seconds, 1 or more, as in {said_by} 60."
-        )
-    return seconds
-
-
-def hang_after(environment: Mapping[str, str] = os.environ) -> float:
-    """Seconds from the environment, or the default."""
-    return parse_seconds(environment[VARIABLE], VARIABLE) if environment.get(VARIABLE) else HANG_AFTER
 
 
 @contextmanager
