@@ -8,12 +8,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.tune.worlds import FILE
+from tests.waiting import until
 from trueloop.cli.main import main
 from trueloop.tune.recipe_file import MARK
 
@@ -141,14 +141,12 @@ def test_an_interrupt_leaves_no_trial_behind() -> None:
     )
     assert process.stderr is not None
     assert process.stderr.readline().startswith("trueloop: tuning")
-    deadline = time.monotonic() + 60
-    while not (trials := _children(process.pid)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert trials
+    until(lambda: _children(process.pid), "a trial has started")
+    trials = _children(process.pid)
     process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 130
+    assert process.wait(120) == 130
     process.stderr.close()
-    assert not [pid for pid in trials if Path("/proc", str(pid)).exists()]
+    until(lambda: not any(Path(f"/proc/{pid}/exe").exists() for pid in trials), "no trial is left")
 
 
 def _children(pid: int) -> list[int]:

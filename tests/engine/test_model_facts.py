@@ -109,7 +109,7 @@ def test_parameters_gradients_and_states_are_counted() -> None:
     numbers = 16 * 64 + 64 + 64 * CLASSES + CLASSES
     assert (facts.numbers, facts.learning) == (numbers, numbers)
     assert (facts.parameter_bytes, facts.gradient_bytes, facts.state_bytes) == (4 * numbers, 4 * numbers, 8 * numbers)
-    assert "AdamW keeps 2 numbers" in facts.state_how
+    assert "AdamW keeps 2 values" in facts.state_how
 
 
 def test_frozen_parameters_have_no_gradient_and_no_state() -> None:

@@ -317,7 +317,8 @@ def test_machine_code_for_another_gpu_is_refused() -> None:
 def test_machine_code_is_loaded_on_the_gpu_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[tuple[str, int]] = []
     monkeypatch.setattr(
-        "torch._inductor.aoti_load_package", lambda file, device_index=-1: loaded.append((file, device_index))
+        "trueloop.torch_private.inductor.aoti_load_package",
+        lambda file, device_index=-1: loaded.append((file, device_index)),
     )
     made = artifact(target="aoti", files={"model.pt2": {}}, runtime={**H200, "capability": "8.1"})
     runner = Aoti().open(made, "cuda:1")
