@@ -2,7 +2,7 @@
 its FLOPs.
 
 One forward and one backward of two samples, and of four, on tensors that have shapes and no memory: what grows between
-them belongs to the samples. No number is computed, so that a model of any size takes seconds. A model that looks at its
+them belongs to the samples. No values are computed, so a model of any size takes seconds. A model that looks at its
 numbers is run for real instead, on the CPU, and the facts say so. Attention is taken for what a GPU does: one kernel,
 which keeps queries, keys, values, its result and one number for each row.
 """
