@@ -12,12 +12,9 @@ __all__ = ["Finding", "Severity"]
 class Severity(IntEnum):
     """How bad it is; larger is worse, so that severities compare."""
 
-    ADVICE = 1
-    """It could be better."""
-    WARNING = 2
-    """Very likely wrong, or wasteful."""
-    ERROR = 3
-    """The result is wrong."""
+    ADVICE = 1  # It could be better
+    WARNING = 2  # Very likely wrong, or wasteful
+    ERROR = 3  # The result is wrong
 
     @property
     def word(self) -> str:
@@ -32,17 +29,11 @@ class Finding:
     name: str
     severity: Severity
     place: Place | None
-    message: str
-    """One sentence with this run's numbers."""
-    why: str
-    """Why it hurts, from the rule's page."""
-    fix: str
-    """What to write instead."""
+    message: str  # One sentence with this run's numbers
+    why: str  # Why it hurts, from the rule's page
+    fix: str  # What to write instead
     evidence: Mapping[str, object] = field(default_factory=dict)
-    diff: str = ""
-    """A unified diff that `patch -p0` applies, where the fix can be written mechanically."""
-    source: str = ""
-    """The user's source line."""
+    diff: str = ""  # A unified diff that `patch -p0` applies, where the fix can be written mechanically
+    source: str = ""  # The user's source line
     first_step: int = 0
-    count: int = 1
-    """How often it was seen at this place."""
+    count: int = 1  # How often it was seen at this place

@@ -28,12 +28,9 @@ class Start:
     samples: int
     total_steps: int
     steps_per_epoch: int
-    from_step: int
-    """0 for a new run; the step at which a resumed run continues."""
-    notes: tuple[str, ...]
-    """Decisions and their reasons: 'data: resident on cpu (14.9 MB)'."""
-    folder: str = ""
-    """The run's folder: runs/NAME."""
+    from_step: int  # 0 for a new run; the step at which a resumed run continues
+    notes: tuple[str, ...]  # Decisions and their reasons: 'data: resident on cpu (14.9 MB)'
+    folder: str = ""  # The run's folder: runs/NAME
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +41,7 @@ class Row:
     step: int
     epoch: float
     values: Mapping[str, float]
-    best: bool = False
-    """valid: the best so far."""
+    best: bool = False  # valid: the best so far
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +52,7 @@ class Collapse:
     step: int
     metric: str
     value: float
-    expected: float
-    """The value it was compared with."""
+    expected: float  # The value it was compared with
     noise: float
     sentence: str
 
@@ -68,12 +63,10 @@ class Ending:
 
     reason: Literal["finished", "early-stopped", "signal", "nonfinite", "collapsed", "failed", "hung"]
     step: int
-    message: str = ""
-    """One sentence for the user; empty for a normal end."""
+    message: str = ""  # One sentence for the user; empty for a normal end
     best: float | None = None
     best_step: int | None = None
-    best_checkpoint: str = ""
-    """Its path; empty if there is none."""
+    best_checkpoint: str = ""  # Its path; empty if there is none
     metric: str = ""
     test: Mapping[str, float] | None = None
     signal: int = 0

@@ -21,8 +21,7 @@ from trueloop.event import EVENTS, Event
 
 __all__ = ["Recorder", "event_from", "event_to", "read_events", "read_run"]
 
-FORMAT: Final = 1
-"""Incremented when older versions can no longer read a recording."""
+FORMAT: Final = 1  # Incremented when older versions can no longer read a recording
 
 
 _RECORD: Final = "`trueloop check --record DIR SCRIPT`"

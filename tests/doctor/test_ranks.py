@@ -245,7 +245,8 @@ def test_torchrun_on_two_ranks_gives_one_report(tmp_path: Path) -> None:
         [sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, timeout=180, env=environment
     )
     assert done.returncode == 0, done.stderr
-    assert sorted(done.stdout.splitlines()) == ["rank 0 is through", "rank 1 is through"]
+    # Two processes share the pipe: their lines may arrive as one, but nothing else may be there.
+    assert sorted(done.stdout.replace("\n", "").split("rank ")) == ["", "0 is through", "1 is through"]
     assert done.stderr.count(" applied; checking added ") == 1, done.stderr
     assert "(on rank 1)" in done.stderr
     assert done.stderr.count("error GRD101") == 1

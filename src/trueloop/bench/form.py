@@ -16,23 +16,18 @@ if TYPE_CHECKING:
 
 __all__ = ["WARM", "FormSpec", "OpenForm", "open_form", "time_calls"]
 
-WARM: Final = 5
-"""Calls per batch size that are not counted: allocation, recompilation."""
-LEAST: Final = 3
-"""Calls per turn, however long one takes."""
+WARM: Final = 5  # Calls per batch size that are not counted: allocation, recompilation
+LEAST: Final = 3  # Calls per turn, however long one takes
 
 
 @dataclass(frozen=True, slots=True)
 class FormSpec:
     """Which form, in plain values: it is sent to another process."""
 
-    kind: str
-    """artifact | eager | compiled."""
-    folder: str
-    """Of the artifact, or of the run."""
+    kind: str  # artifact | eager | compiled
+    folder: str  # Of the artifact, or of the run
     name: str
-    about: Mapping[str, Any] = field(default_factory=dict)
-    """Of a run: `origin` and `data` of its run.json."""
+    about: Mapping[str, Any] = field(default_factory=dict)  # Of a run: `origin` and `data` of its run.json
     checkpoint: str = "best"
     device: str = "cpu"
 
@@ -47,8 +42,7 @@ class OpenForm:
     bytes: int
     ports: tuple[Port, ...]
     preprocessing: Mapping[str, Any]
-    runner: Runner
-    """From arrays to arrays in host memory: on a GPU both copies are part of a call."""
+    runner: Runner  # From arrays to arrays in host memory: on a GPU both copies are part of a call
 
     def call(self, batch: int) -> Callable[[], object]:
         arrays = inputs_of(self.ports, self.preprocessing, batch)

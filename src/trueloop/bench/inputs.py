@@ -10,8 +10,7 @@ from trueloop.results.artifact import Port
 
 __all__ = ["LENGTH", "inputs_of"]
 
-LENGTH: Final = 64
-"""Of a sequence without a known limit."""
+LENGTH: Final = 64  # Of a sequence without a known limit
 SEED: Final = 0
 
 

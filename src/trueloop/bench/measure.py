@@ -18,13 +18,10 @@ from trueloop.results.bench import Bench, Form, Pace
 
 __all__ = ["ROUNDS", "SECONDS", "FormFailed", "FormHost", "WorkerProcess", "bench", "machine"]
 
-SECONDS: Final = 3.0
-"""Per form and batch size: enough calls of a small model for a 99th percentile."""
+SECONDS: Final = 3.0  # Per form and batch size: enough calls of a small model for a 99th percentile
 ROUNDS: Final = 10
-PATIENCE: Final = 900.0
-"""Timeout of a worker in seconds; compiling takes minutes."""
-QUOTED: Final = 600
-"""Characters of a worker's error output that are quoted."""
+PATIENCE: Final = 900.0  # Timeout of a worker in seconds; compiling takes minutes
+QUOTED: Final = 600  # Characters of a worker's error output that are quoted
 
 
 class FormFailed(Exception):

@@ -32,12 +32,10 @@ T = TypeVar("T")
 class Contents:
     """`weights` by model ('model', 'ema'); `training` is the rest."""
 
-    about: Mapping[str, Any]
-    """Goes into the manifest: step, epoch, metric, versions, recipe."""
+    about: Mapping[str, Any]  # Goes into the manifest: step, epoch, metric, versions, recipe
     weights: Mapping[str, Mapping[str, Tensor]]
     training: Mapping[str, Any] = field(default_factory=dict)
-    wait: Callable[[], object] = lambda: None
-    """Waits for copies from a device; called before anything is written."""
+    wait: Callable[[], object] = lambda: None  # Waits for copies from a device; called before anything is written
 
     @property
     def first(self) -> bool:

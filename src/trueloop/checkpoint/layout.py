@@ -27,8 +27,7 @@ class CheckpointReader(ABC):
     """A verified checkpoint. With several processes, all must call the same methods in the same order."""
 
     about: Values
-    training: Values
-    """Counters, random states and the like."""
+    training: Values  # Counters, random states and the like
 
     @property
     @abstractmethod

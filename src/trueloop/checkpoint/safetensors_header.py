@@ -20,8 +20,7 @@ class Entry:
     """One tensor of the file."""
 
     name: str
-    dtype: str
-    """F32, BF16, I64 ...: the format's names."""
+    dtype: str  # F32, BF16, I64 ...: the format's names
     shape: tuple[int, ...]
 
     @property

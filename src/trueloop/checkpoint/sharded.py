@@ -20,11 +20,9 @@ from trueloop.errors import BadCheckpoint
 
 __all__ = ["OPTIMIZER", "PIECES", "Piece", "TensorPieces", "group_of", "is_sharded", "piece_table", "read_piece_table"]
 
-SHARDED: Final = 2
-"""The manifest's format number."""
+SHARDED: Final = 2  # The manifest's format number
 PIECES: Final = "pieces"
-OPTIMIZER: Final = "optimizer"
-"""The group of the optimizer's tensors; every other group is a model."""
+OPTIMIZER: Final = "optimizer"  # The group of the optimizer's tensors; every other group is a model
 
 Numbers = tuple[int, ...]
 
@@ -42,8 +40,7 @@ class Piece:
 class TensorPieces:
     """A tensor and the location of its pieces."""
 
-    dtype: str
-    """torch's name: float32."""
+    dtype: str  # torch's name: float32
     shape: Numbers
     pieces: tuple[Piece, ...]
 

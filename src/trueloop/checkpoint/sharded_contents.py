@@ -75,10 +75,8 @@ class ShardedSnapshot:
     """A snapshot of the shards of this process. All processes must write theirs."""
 
     about: Values
-    tensors: Mapping[str, Tensor]
-    """By 'group/name': this process's part of each tensor, in host memory."""
-    items: Sequence[WriteItem]
-    """Which part of which tensor that is."""
+    tensors: Mapping[str, Tensor]  # By 'group/name': this process's part of each tensor, in host memory
+    items: Sequence[WriteItem]  # Which part of which tensor that is
     training: Values
     group: dist.ProcessGroup
     wait: Callable[[], object]
@@ -171,8 +169,7 @@ class ShardedReader(CheckpointReader):
     """A verified checkpoint, full or sharded; each process loads its part. All must call the same methods."""
 
     about: Values
-    training: Values
-    """Everything that is not in the pieces."""
+    training: Values  # Everything that is not in the pieces
     table: Mapping[str, TensorPieces]
     blocks: Blocks
     shown: str

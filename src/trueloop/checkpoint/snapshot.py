@@ -17,8 +17,7 @@ __all__ = ["Snapshot"]
 
 _PLAIN: Final = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device)
 """Exactly these types, not subclasses: an IntEnum is pickled as its class."""
-ROOM: Final = 0.5
-"""Share of a device's free memory that a second copy may take during a save."""
+ROOM: Final = 0.5  # Share of a device's free memory that a second copy may take during a save
 
 
 @final

@@ -28,16 +28,14 @@ from trueloop.errors import BadCheckpoint, CannotSave
 __all__ = ["MANIFEST", "Folder", "Memory", "Store", "Writer", "seal_json", "unseal_json"]
 
 Writer = Callable[[BinaryIO], object]
-FORMAT: Final = 1
-"""Of a manifest; unknown formats are refused."""
+FORMAT: Final = 1  # Of a manifest; unknown formats are refused
 KNOWN: Final = (FORMAT, SHARDED)
 MANIFEST: Final = "manifest.json"
 _WRITING: Final = ".writing-"
 _REPLACED: Final = ".replaced-"
 _REMOVING: Final = ".removing-"
 _BLOCK: Final = 1 << 20
-_FILE: Final = re.compile(r"[\w-][\w.-]*")
-"""A file name in a manifest: never a path to another folder."""
+_FILE: Final = re.compile(r"[\w-][\w.-]*")  # A file name in a manifest: never a path to another folder
 
 
 class Store(ABC):

@@ -22,8 +22,7 @@ from trueloop.errors import BadRecipe, did_you_mean
 __all__ = ["Move", "TransferPlan", "apply_transfer", "plan_transfer", "shapes_of"]
 
 Shape = tuple[int, ...]
-SHOWN: Final = 6
-"""Number of names listed; the rest are counted."""
+SHOWN: Final = 6  # Number of names listed; the rest are counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +49,11 @@ class TransferPlan:
     """Which tensors are loaded, and which are not."""
 
     loaded: tuple[Move, ...]
-    reshaped: tuple[Move, ...]
-    """Loaded too: the same values in a different shape."""
-    mismatched: tuple[Move, ...]
-    """Of a different size: they keep their initial values."""
-    left_out: tuple[str, ...]
-    """Mapped to None."""
-    unknown: tuple[str, ...]
-    """Saved, but not in the model; by their mapped names."""
-    missing: tuple[str, ...]
-    """In the model, but not saved: they keep their initial values."""
+    reshaped: tuple[Move, ...]  # Loaded too: the same values in a different shape
+    mismatched: tuple[Move, ...]  # Of a different size: they keep their initial values
+    left_out: tuple[str, ...]  # Mapped to None
+    unknown: tuple[str, ...]  # Saved, but not in the model; by their mapped names
+    missing: tuple[str, ...]  # In the model, but not saved: they keep their initial values
 
     @property
     def moves(self) -> tuple[Move, ...]:

@@ -21,8 +21,7 @@ from trueloop.results.proof import Cause, Proof
 __all__ = ["RunsAreDeterministic"]
 
 STEPS: Final = 40  # of a recipe: twice as many as are traced operation by operation
-Run = Callable[[tuple[str, ...]], list[Trace]]
-"""Names of runs -> their traces."""
+Run = Callable[[tuple[str, ...]], list[Trace]]  # Names of runs -> their traces
 
 TORCH: Final = Cause("torch is not seeded before it draws", "call `torch.manual_seed(0)` before anything else")
 PYTHON: Final = Cause("Python's `random` is not seeded", "call `random.seed(0)` before anything else")

@@ -18,13 +18,11 @@ __all__ = ["explain", "parser", "search", "write_pages"]
 
 ABOUT: Final = "Show what a rule detects, why it matters, and what to write instead. Or search the rules by words."
 STYLE: Final = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.ADVICE: "cyan"}
-WIDEST: Final = 100
-"""Columns of prose, at most."""
+WIDEST: Final = 100  # Columns of prose, at most
 
 _PAGE_NAME: Final = re.compile(r"[A-Z]{3}\d{3}\.md")
 
-Line = list[tuple[str, str]]
-"""(text, style) after one another; the styles are for terminals."""
+Line = list[tuple[str, str]]  # (text, style) after one another; the styles are for terminals
 
 
 def parser() -> Parser:

@@ -42,8 +42,7 @@ ABOUT: Final = """Show what is inside. Nothing is trained or changed:
 EXAMPLES: Final = {
     "model": "digits", "checkpoint": "runs/digits", "tensor": "model.safetensors:layer.weight", "batch": "digits",
 }  # fmt: skip
-SAMPLES: Final = 16
-"""Samples of a batch that are shown one by one."""
+SAMPLES: Final = 16  # Samples of a batch that are shown one by one
 
 
 def parser() -> Parser:

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["launch", "parser"]
 
-VERBS: Final = ("train", "resume", "check")
-"""Verbs that can be one process of several."""
+VERBS: Final = ("train", "resume", "check")  # Verbs that can be one process of several
 ABOUT: Final = """Start a program as several processes, on this machine or on several, by torchrun. One process
 prints, and all end with one exit code. Signals reach all processes, and a process that fails ends all. With
 --restarts, a `train` that was killed continues from its newest valid checkpoint."""

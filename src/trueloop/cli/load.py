@@ -36,8 +36,7 @@ code is 1 if an answer is wrong or missing, if the server answers 5xx, if the 99
 (default: the server's own --latency), or if batching gains less than --gain."""
 WITH: Final = "with batching"
 WITHOUT: Final = "without batching"
-PATIENCE: Final = 10.0
-"""Seconds that our own server has to end."""
+PATIENCE: Final = 10.0  # Seconds that our own server has to end
 
 
 def parser() -> Parser:

@@ -19,8 +19,7 @@ from trueloop.session.hang_timeout import HANG_AFTER, hang_after, parse_seconds
 
 __all__ = ["NO_COLOR", "Parser", "number", "one_of", "share", "whole_number"]
 
-WIDEST: Final = 100
-"""Columns of help, at most."""
+WIDEST: Final = 100  # Columns of help, at most
 NO_COLOR: Final = "no colors; so does the variable NO_COLOR"
 
 
@@ -39,8 +38,7 @@ class _Help(argparse.HelpFormatter):
 class Parser(argparse.ArgumentParser):
     """Raises Misuse, and never exits by itself except after --help."""
 
-    hint = ""
-    """Added when an option is unknown."""
+    hint = ""  # Added when an option is unknown
 
     def __init__(self, verb: str, usage: str | Sequence[str], description: str) -> None:
         lines = [usage] if isinstance(usage, str) else usage

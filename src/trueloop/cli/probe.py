@@ -32,8 +32,7 @@ USAGE: Final = (
 ABOUT: Final = """Test simple claims about a training: what was measured and, if a claim fails, the likely causes. The
 results for a run (runs/NAME) are kept in its folder, for `trueloop ready`. A script runs unmodified, in its own
 processes."""
-STEPS: Final = 200
-"""Optimizer steps of a script, by default: claims need several runs of it."""
+STEPS: Final = 200  # Optimizer steps of a script, by default: claims need several runs of it
 
 
 def parser() -> Parser:

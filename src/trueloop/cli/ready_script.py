@@ -18,8 +18,7 @@ from trueloop.usercode.settings import load_settings
 
 __all__ = ["EVIDENCE", "drop_old_proofs", "review"]
 
-EVIDENCE: Final = Path("training-readiness")
-"""The folder of the evidence, beside the report."""
+EVIDENCE: Final = Path("training-readiness")  # The folder of the evidence, beside the report
 PROOFS: Final = "proofs.json"
 
 

@@ -15,12 +15,9 @@ __all__ = ["help_page", "recipe_as_json", "recipe_as_text", "recipe_list"]
 
 OFTEN: Final = ("lr", "epochs", "steps", "batch", "accumulate", "optimizer", "schedule", "precision", "device", "seed")
 """The fields that people set most."""
-WIDE: Final = 140
-"""Columns of --show in a pipe or a file."""
-NARROW: Final = 80
-"""Columns of help."""
-VALUE: Final = 28
-"""Columns for a value and its mark; a longer value moves the meaning to the next line."""
+WIDE: Final = 140  # Columns of --show in a pipe or a file
+NARROW: Final = 80  # Columns of help
+VALUE: Final = 28  # Columns for a value and its mark; a longer value moves the meaning to the next line
 
 
 def recipe_as_text(recipe: Recipe, settings: Mapping[str, str]) -> str:

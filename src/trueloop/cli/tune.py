@@ -24,8 +24,7 @@ __all__ = ["parser", "tune"]
 ABOUT: Final = """Measure other ways to compute a recipe: one knob at a time, each in its own process. Keep what is
 faster by more than noise and gives the same training as eager fp32. The winner is written as a recipe for `trueloop
 train`."""
-ALLOWED: Final = ("batch",)
-"""Knobs that change the training: turned only with --allow."""
+ALLOWED: Final = ("batch",)  # Knobs that change the training: turned only with --allow
 
 
 def parser() -> Parser:

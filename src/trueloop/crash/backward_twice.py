@@ -16,8 +16,7 @@ from trueloop.usercode.source import calls_in, is_self_attribute
 
 __all__ = ["explain"]
 
-_Reason: TypeAlias = tuple[str, str, Place]
-"""Detail, fix, place."""
+_Reason: TypeAlias = tuple[str, str, Place]  # Detail, fix, place
 
 
 def explain(scene: Scene) -> Explanation | None:

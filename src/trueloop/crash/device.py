@@ -25,8 +25,7 @@ _SIGNS: Final = re.compile(
     r"\(torch\.cuda)"
 )
 """Messages of torch, over its versions."""
-_ACCELERATOR: Final = re.compile(r"\b(?:cuda|meta|mps|xpu)(?::\d+)?\b")
-"""A device that is not the CPU, in a message."""
+_ACCELERATOR: Final = re.compile(r"\b(?:cuda|meta|mps|xpu)(?::\d+)?\b")  # A device that is not the CPU, in a message
 _MAKERS: Final = frozenset({
     "zeros", "ones", "empty", "full", "arange", "linspace", "logspace", "eye", "rand", "randn", "randint", "randperm",
     "tensor", "as_tensor", "from_numpy", "tril_indices", "triu_indices",
@@ -40,8 +39,7 @@ class _Party:
 
     name: str
     device: torch.device
-    node: ast.expr | None
-    """Its expression in the user's line."""
+    node: ast.expr | None  # Its expression in the user's line
     origin: Origin
 
 

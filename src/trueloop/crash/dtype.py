@@ -32,8 +32,7 @@ _CASTS: Final = {
     torch.bfloat16: ".bfloat16()",
     torch.int64: ".long()",
 }
-_BY_CLASS: Final = ("cross_entropy", "nll_loss")
-"""Losses whose target holds class indices."""
+_BY_CLASS: Final = ("cross_entropy", "nll_loss")  # Losses whose target holds class indices
 
 
 def explain(scene: Scene) -> Explanation | None:

@@ -15,8 +15,7 @@ from trueloop.usercode.source import shown_path
 
 __all__ = ["Explanation", "article", "described", "factors", "size", "spot", "written", "written_layer"]
 
-Explanation: TypeAlias = CrashExplanation
-"""Defined in results/, because reports show it and may not import torch."""
+Explanation: TypeAlias = CrashExplanation  # Defined in results/, because reports show it and may not import torch
 
 
 def spot(place: Place | None) -> str:

@@ -38,10 +38,8 @@ class _Saved:
     """The saved tensor that backward needs."""
 
     node: Any
-    slot: str
-    """`mat1`, `result`, `weight` ..."""
-    operation: str
-    """`Relu`"""
+    slot: str  # `mat1`, `result`, `weight` ..
+    operation: str  # `Relu`
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,8 @@ __all__ = ["explain"]
 _SIGN: Final = re.compile(
     r"Target (-?\d+) is out of bounds|Class values must be (smaller than num_classes|non-negative)"
 )
-_LOSSES: Final = ("cross_entropy", "nll_loss", "multi_margin_loss")
-"""Losses whose target holds class indices."""
-_VOID: Final = 255
-"""How segmentation masks mark pixels without a class."""
+_LOSSES: Final = ("cross_entropy", "nll_loss", "multi_margin_loss")  # Losses whose target holds class indices
+_VOID: Final = 255  # How segmentation masks mark pixels without a class
 
 
 def explain(scene: Scene) -> Explanation | None:

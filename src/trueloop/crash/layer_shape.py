@@ -33,15 +33,11 @@ _SIGNS: Final = (
 class _Wrong:
     """What a layer expects, and how to provide it."""
 
-    expects: str
-    """`256 features in the last dimension`"""
-    has: str
-    """`400`"""
-    reshape: str = ""
-    """The input in the right shape, if the sizes show how; {x} stands for the input."""
+    expects: str  # `256 features in the last dimension`
+    has: str  # `400`
+    reshape: str = ""  # The input in the right shape, if the sizes show how; {x} stands for the input
     because: str = ""
-    rebuild: str = ""
-    """The layer that fits this input: `nn.Linear(400, 120)`."""
+    rebuild: str = ""  # The layer that fits this input: `nn.Linear(400, 120)`
 
 
 def explain(scene: Scene) -> Explanation | None:

@@ -29,19 +29,15 @@ _NUMPY: Final = re.compile(r"Unable to allocate ([\d.]+) (\w+) for an array")
 _UNITS: Final = {"bytes": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50, "EiB": 2**60}
 _WITHOUT_MEMORY: Final = frozenset(("FakeTensor", "FunctionalTensor"))
 """Placeholder tensors of torch's compiler and exporter; their sizes may be symbolic."""
-_SHOWN: Final = 3
-"""The number of largest tensors that are listed."""
-_MANY: Final = 8
-"""A list with at least this many tensors with graphs is one that grows during the run."""
+_SHOWN: Final = 3  # The number of largest tensors that are listed
+_MANY: Final = 8  # A list with at least this many tensors with graphs is one that grows during the run
 
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    asked: float | None
-    """Bytes, if the message has them."""
+    asked: float | None  # Bytes, if the message has them
     device: str
-    room: str = ""
-    """` of its 80 GiB (2 GiB were free)`"""
+    room: str = ""  # ` of its 80 GiB (2 GiB were free)`
 
 
 def _bytes(tensors: Iterable[Tensor], device: str, seen: set[int]) -> int:

@@ -17,13 +17,10 @@ __all__ = ["explain"]
 
 _DETACHING: Final = frozenset({"detach", "item", "numpy", "argmax", "tensor", "as_tensor", "from_numpy", "tolist"})
 """Calls whose result has no graph."""
-_OFF: Final = ("no_grad", "inference_mode")
-"""Contexts and decorators that switch gradient recording off."""
-_HOPS: Final = 4
-"""Variables that the search for the cause goes back."""
+_OFF: Final = ("no_grad", "inference_mode")  # Contexts and decorators that switch gradient recording off
+_HOPS: Final = 4  # Variables that the search for the cause goes back
 
-_Reason: TypeAlias = tuple[str, str, Place]
-"""Detail, fix, place."""
+_Reason: TypeAlias = tuple[str, str, Place]  # Detail, fix, place
 
 
 def explain(scene: Scene) -> Explanation | None:

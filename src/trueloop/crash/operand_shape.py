@@ -33,8 +33,7 @@ _EINSUM: Final = re.compile(
     r"(\d+)"
 )
 
-_THIN: Final = ("einsum", "tensordot", "wrapped", "_wrapper")
-"""Python functions of torch around one operation."""
+_THIN: Final = ("einsum", "tensordot", "wrapped", "_wrapper")  # Python functions of torch around one operation
 _PRODUCTS: Final = ("matmul", "mm", "bmm", "mv", "dot", "inner")
 _JOINS: Final = ("cat", "stack", "concat", "concatenate", "hstack", "vstack", "dstack")
 
@@ -42,8 +41,7 @@ _JOINS: Final = ("cat", "stack", "concat", "concatenate", "hstack", "vstack", "d
 @dataclass(frozen=True, slots=True)
 class _Operand:
     text: str
-    value: object
-    """The tensor; MISSING if no variable holds it."""
+    value: object  # The tensor; MISSING if no variable holds it
     node: ast.AST
 
     def __str__(self) -> str:

@@ -28,12 +28,9 @@ Loop: TypeAlias = ast.For | ast.AsyncFor | ast.While
 class Origin:
     """How a variable got its value."""
 
-    lines: tuple[str, ...]
-    """One sentence per hop, for the report."""
-    statement: ast.stmt | None = None
-    """The statement that set it; None if that is not certain."""
-    step: Step | None = None
-    """The frame of that statement."""
+    lines: tuple[str, ...]  # One sentence per hop, for the report
+    statement: ast.stmt | None = None  # The statement that set it; None if that is not certain
+    step: Step | None = None  # The frame of that statement
 
     @property
     def place(self) -> Place | None:

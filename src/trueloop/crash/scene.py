@@ -27,11 +27,9 @@ from trueloop.usercode.source import Source, source_of
 
 __all__ = ["MISSING", "Layer", "Scene", "Step"]
 
-MISSING: Final = object()
-"""The value of an expression that cannot be looked up without running code."""
+MISSING: Final = object()  # The value of an expression that cannot be looked up without running code
 
-_VIEWS: Final = frozenset({"T", "mT"})
-"""Attributes of tensors that return a transposed view."""
+_VIEWS: Final = frozenset({"T", "mT"})  # Attributes of tensors that return a transposed view
 
 
 class Step:
@@ -143,12 +141,9 @@ class Layer:
     """The torch layer that raised the exception."""
 
     module: nn.Module
-    name: str
-    """Its path in the model: `features.3`."""
-    given: Any
-    """Its first argument."""
-    before: str
-    """The preceding layer of an nn.Sequential, whose output it is: `features.2 (ReLU)`."""
+    name: str  # Its path in the model: `features.3`
+    given: Any  # Its first argument
+    before: str  # The preceding layer of an nn.Sequential, whose output it is: `features.2 (ReLU)`
     direct: bool
     """The user's line passed the argument, directly or as input of an nn.Sequential that begins with this layer."""
     model: nn.Module

@@ -19,11 +19,9 @@ _PREFIXES: Final = {
     "model.": "a module that held the model",
 }
 """The prefix that a wrapper puts before every key -> the wrapper."""
-_SHOWN: Final = 3
-"""Keys listed for each side."""
+_SHOWN: Final = 3  # Keys listed for each side
 
-_Parts: TypeAlias = tuple[str, tuple[str, ...], str]
-"""Message, details, fix."""
+_Parts: TypeAlias = tuple[str, tuple[str, ...], str]  # Message, details, fix
 
 
 def explain(scene: Scene) -> Explanation | None:

@@ -19,14 +19,11 @@ from trueloop.errors import BadData, MissingExtra, did_you_mean
 
 __all__ = ["Columns", "Numbers", "Words", "read_columns"]
 
-PIECE: Final = 10_000
-"""Rows per chunk; the first chunk decides whether a column is numeric or text."""
-MISTAKES: Final = 0.2
-"""A column with at most this share of text cells is numeric with mistakes; with more it is text."""
+PIECE: Final = 10_000  # Rows per chunk; the first chunk decides whether a column is numeric or text
+MISTAKES: Final = 0.2  # A column with at most this share of text cells is numeric with mistakes; with more it is text
 MISSING: Final = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
 """Spellings of a missing number, in lower case. In a text column only the empty cell is missing."""
-NO_WORD: Final = "(missing)"
-"""The category of empty cells, where they are allowed."""
+NO_WORD: Final = "(missing)"  # The category of empty cells, where they are allowed
 
 
 @final
@@ -53,10 +50,8 @@ class Columns:
 
     path: Path
     columns: dict[str, Numbers | Words]
-    rows: npt.NDArray[np.int64]
-    """Row numbers in the file. CSV: the line (the header is 1). Parquet: counted from 1."""
-    left_out: dict[str, str] = field(default_factory=dict)
-    """Columns that cannot be used, and why."""
+    rows: npt.NDArray[np.int64]  # Row numbers in the file. CSV: the line (the header is 1). Parquet: counted from 1.
+    left_out: dict[str, str] = field(default_factory=dict)  # Columns that cannot be used, and why
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -20,24 +20,18 @@ from trueloop.recipe.recipe import DataRequest
 
 __all__ = ["DataFile", "DataSet", "cache_folder", "find_data"]
 
-VARIABLE: Final = "TRUELOOP_DATA"
-"""Environment variable: a folder of data sets."""
-CHUNK: Final = 1 << 20
-"""Bytes read at a time."""
-PATIENCE: Final = 30.0
-"""Seconds without a byte before a mirror counts as dead."""
+VARIABLE: Final = "TRUELOOP_DATA"  # Environment variable: a folder of data sets
+CHUNK: Final = 1 << 20  # Bytes read at a time
+PATIENCE: Final = 30.0  # Seconds without a byte before a mirror counts as dead
 
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
     """One file of a data set."""
 
-    name: str
-    """Published file name."""
-    digest: str
-    """'md5:...' or 'sha256:...' of the published file."""
-    also: tuple[str, ...] = ()
-    """Other names of the same content: unpacked."""
+    name: str  # Published file name
+    digest: str  # 'md5:...' or 'sha256:...' of the published file
+    also: tuple[str, ...] = ()  # Other names of the same content: unpacked
 
     def within(self, folder: Path) -> Path | None:
         """The first of its names that exists in a folder."""
@@ -48,15 +42,11 @@ class DataFile:
 class DataSet:
     """A data set of a bundled recipe."""
 
-    title: str
-    """For messages: 'Fashion-MNIST'."""
-    folders: tuple[str, ...]
-    """Possible folder names inside a parent; a download uses the first."""
+    title: str  # For messages: 'Fashion-MNIST'
+    folders: tuple[str, ...]  # Possible folder names inside a parent; a download uses the first
     files: tuple[DataFile, ...]
-    mirrors: tuple[str, ...]
-    """Base URLs, tried in turn; each ends in a slash."""
-    megabytes: int
-    """Approximate download size."""
+    mirrors: tuple[str, ...]  # Base URLs, tried in turn; each ends in a slash
+    megabytes: int  # Approximate download size
 
 
 def cache_folder() -> Path:

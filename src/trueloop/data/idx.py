@@ -21,8 +21,7 @@ __all__ = ["Normalized", "image_splits", "read_idx"]
 
 KINDS: Final = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 """dtype code (third byte of the file) -> NumPy dtype, big-endian."""
-GZIP: Final = b"\x1f\x8b"
-"""Magic bytes of gzip."""
+GZIP: Final = b"\x1f\x8b"  # Magic bytes of gzip
 HELD_OUT: Final = 5_000
 """Validation images of 60,000: enough to resolve 0.2 %, and the test data stay unseen. Of smaller sets, a twelfth."""
 
@@ -63,8 +62,7 @@ class Normalized:
     """Pixels from 0 to 255 become values with mean 0 and standard deviation 1, on the device."""
 
     mean: float
-    spread: float
-    """Both for pixels scaled to [0, 1]."""
+    spread: float  # Both for pixels scaled to [0, 1]
 
     def __call__(self, images: Tensor) -> Tensor:
         return images.float().mul_(1 / (255 * self.spread)).sub_(self.mean / self.spread)

@@ -31,13 +31,10 @@ if TYPE_CHECKING:
 __all__ = ["Images", "image_folder", "picture", "scaled"]
 
 ENDINGS: Final = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
-GREY: Final = frozenset({"1", "L", "LA", "I", "I;16", "I;16B", "I;16L"})
-"""Pillow's grayscale modes."""
-IN_MEMORY: Final = 2_000_000_000
-"""Decoded images up to this many bytes are kept in memory."""
+GREY: Final = frozenset({"1", "L", "LA", "I", "I;16", "I;16B", "I;16L"})  # Pillow's grayscale modes
+IN_MEMORY: Final = 2_000_000_000  # Decoded images up to this many bytes are kept in memory
 VALID_NAMES: Final = ("valid", "val", "validation")
-SIDEWAYS: Final = frozenset({5, 6, 7, 8})
-"""EXIF orientations that swap width and height."""
+SIDEWAYS: Final = frozenset({5, 6, 7, 8})  # EXIF orientations that swap width and height
 
 
 def image_folder(

@@ -19,8 +19,7 @@ from trueloop.errors import BadData
 
 __all__ = ["IGNORE", "padded"]
 
-IGNORE: Final = -100
-"""torch's default `ignore_index`."""
+IGNORE: Final = -100  # torch's default `ignore_index`
 
 
 def padded(items: Sequence[tuple[Any, Any]], pad: float = 0, ignore: int = IGNORE) -> tuple[Tensor, Tensor]:

@@ -32,12 +32,10 @@ __all__ = ["DECODERS", "Samples", "Shards"]
 
 Decoder = Callable[[bytes], Any]
 
-OPEN_FILES: Final = 64
-"""Shards held open in each process: systems allow a few hundred open files."""
+OPEN_FILES: Final = 64  # Shards held open in each process: systems allow a few hundred open files
 INPUTS, TARGET = 0, 1
 RANGE: Final = re.compile(r"\{(\d+)\.\.(\d+)\}")
-BLOCK: Final = 512
-"""Bytes of a tar block; a tar ends with a block of zeros."""
+BLOCK: Final = 512  # Bytes of a tar block; a tar ends with a block of zeros
 
 
 def _picture(data: bytes) -> Tensor:

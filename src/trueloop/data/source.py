@@ -61,16 +61,11 @@ class Source(ABC):
 class Facts:
     """Properties of the data that a model or a check needs."""
 
-    inputs: tuple[int, ...] = ()
-    """Shape of one sample as the model sees it."""
-    classes: tuple[str, ...] = ()
-    """Class names, by class index."""
-    vocabulary: int = 0
-    """Number of different tokens."""
-    outputs: int = 0
-    """Number of model outputs, where `classes` does not determine it."""
-    ignore: int | None = None
-    """Target value that the loss ignores (padding)."""
+    inputs: tuple[int, ...] = ()  # Shape of one sample as the model sees it
+    classes: tuple[str, ...] = ()  # Class names, by class index
+    vocabulary: int = 0  # Number of different tokens
+    outputs: int = 0  # Number of model outputs, where `classes` does not determine it
+    ignore: int | None = None  # Target value that the loss ignores (padding)
     more: dict[str, Any] = field(default_factory=dict)
     """Anything else a recipe's model needs: categories of columns, characters of a vocabulary."""
 
@@ -85,8 +80,7 @@ class Splits:
     facts: Facts = field(default_factory=Facts)
     prepare: Prepare | None = None
     augment: Augment | None = None
-    notes: Sequence[str] = ()
-    """Remarks for the user: '5,000 of 60,000 held out for validation'."""
+    notes: Sequence[str] = ()  # Remarks for the user: '5,000 of 60,000 held out for validation'
 
     def __post_init__(self) -> None:
         for name, part in (("training", self.train), ("validation", self.valid), ("test", self.test)):

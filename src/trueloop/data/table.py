@@ -23,10 +23,8 @@ from trueloop.errors import BadData
 
 __all__ = ["Target", "read_table", "read_target"]
 
-FEW: Final = 20
-"""Integers with at most this many different values are class indices; with more they are quantities."""
-FEWEST: Final = 10
-"""Fewest rows that can be split into three meaningful parts."""
+FEW: Final = 20  # Integers with at most this many different values are class indices; with more they are quantities
+FEWEST: Final = 10  # Fewest rows that can be split into three meaningful parts
 MOST_CATEGORIES: Final = 64
 """The most frequent categories of a column get one input each; all others, and unseen ones, share one."""
 
@@ -37,8 +35,7 @@ class Target:
     """The task that the target column defines."""
 
     task: Literal["multiclass", "regression"]
-    values: Tensor
-    """Class indices (int64), or quantities (float32)."""
+    values: Tensor  # Class indices (int64), or quantities (float32)
     classes: tuple[str, ...] = ()
 
     def __str__(self) -> str:

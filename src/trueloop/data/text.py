@@ -17,12 +17,9 @@ from trueloop.errors import BadData
 
 __all__ = ["PADDING", "UNKNOWN", "Vocabulary", "padded_rows", "read_lines", "words_in"]
 
-PADDING: Final = 0
-"""Token ID of padding."""
-UNKNOWN: Final = 1
-"""Token ID of every word outside the vocabulary."""
-_WORD: Final = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
-"""A word with its apostrophes and hyphens, or a punctuation mark."""
+PADDING: Final = 0  # Token ID of padding
+UNKNOWN: Final = 1  # Token ID of every word outside the vocabulary
+_WORD: Final = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")  # A word with its apostrophes and hyphens, or a punctuation mark
 
 
 def read_lines(path: Path, encoding: str = "utf-8") -> list[str]:
@@ -54,8 +51,7 @@ class Vocabulary:
     still has known subwords."""
 
     numbers: dict[str, int]
-    buckets: int = 0
-    """0: words only."""
+    buckets: int = 0  # 0: words only
     pieces: tuple[int, int] = (3, 5)
     """Shortest and longest subword in characters; both ends of a word count as a character."""
 

@@ -22,8 +22,7 @@ class CrossRankResult:
 
     findings: tuple[Finding, ...] = ()
     allowed: int = 0
-    codes: frozenset[str] = frozenset()
-    """The rules that were applied, or could not be."""
+    codes: frozenset[str] = frozenset()  # The rules that were applied, or could not be
     unjudged: tuple[NotApplicable, ...] = ()
     failures: tuple[str, ...] = ()
 

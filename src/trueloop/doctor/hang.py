@@ -30,12 +30,10 @@ HANG_AFTER: Final = 300.0
 PAUSE: Final = 1.0
 STOPPED_TOO: Final = 5
 """Pauses between two samples after which this process itself was stopped (Ctrl-Z on the whole run)."""
-GRACE: Final = 3
-"""Pauses to wait before the note that the run continues: by then the other ranks have sampled too."""
+GRACE: Final = 3  # Pauses to wait before the note that the run continues: by then the other ranks have sampled too
 SUSPECTED: Final = 0.5
 """Fraction of --hang-after after which other machines are queried; several times until it is over."""
-QUERY_EVERY: Final = 0.1
-"""Fraction of --hang-after between two queries."""
+QUERY_EVERY: Final = 0.1  # Fraction of --hang-after between two queries
 SAMPLING_SLACK: Final = 0.9
 """Fraction of --hang-after that the other ranks must have waited: ranks sample at different times."""
 

@@ -33,8 +33,7 @@ RULE: Final = "PAR106"
 _UNWATCHED: Final = Watched("", 0, 0, 0, 0, (), (), rules=0)
 _watches: Final = count()
 """Numbers the watches of this process: all ranks have as many, and those with one number share a folder."""
-_watching: Final[list[_HangWatch]] = []
-"""The active one."""
+_watching: Final[list[_HangWatch]] = []  # The active one
 
 
 def set_hang_recorder(record: Callable[[str], None]) -> None:

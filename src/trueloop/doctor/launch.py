@@ -25,17 +25,12 @@ __all__ = ["Program", "find_module", "find_script", "outcome_of", "run"]
 class Program:
     """The program to run, found before the watch starts: nothing of it has been executed or compiled yet."""
 
-    path: str
-    """The file, absolute."""
-    shown: str
-    """sys.argv[0]: a script as the user named it, a module by its file."""
+    path: str  # The file, absolute
+    shown: str  # sys.argv[0]: a script as the user named it, a module by its file
     arguments: tuple[str, ...]
-    source: bytes
-    """Of a script."""
-    spec: ModuleSpec | None
-    """Of a module run by -m; None for a script."""
-    first_path: str
-    """What Python puts into sys.path[0]."""
+    source: bytes  # Of a script
+    spec: ModuleSpec | None  # Of a module run by -m; None for a script
+    first_path: str  # What Python puts into sys.path[0]
 
 
 # -- find --

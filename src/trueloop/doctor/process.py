@@ -4,8 +4,7 @@ from pathlib import Path
 
 __all__ = ["has_worked", "state_of", "work_of"]
 
-Work = tuple[int, int]
-"""CPU ticks used and bytes read so far."""
+Work = tuple[int, int]  # CPU ticks used and bytes read so far
 
 
 def state_of(process: int) -> str:

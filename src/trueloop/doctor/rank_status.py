@@ -18,13 +18,10 @@ class RankStatus:
     """One sample. Times are those of the machine's monotonic clock, which its processes share."""
 
     looked: float
-    since: float
-    """No progress since then."""
+    since: float  # No progress since then
     doing: Literal["loading", "elsewhere"]
-    places: tuple[Place, ...]
-    """The user's lines on the stack, innermost first."""
-    fetching: str
-    """While loading, the source of the batch: 'Images, by worker 4711 (asleep)'."""
+    places: tuple[Place, ...]  # The user's lines on the stack, innermost first
+    fetching: str  # While loading, the source of the batch: 'Images, by worker 4711 (asleep)'
     process: int
 
     def seconds(self) -> float:

@@ -39,8 +39,7 @@ __all__ += ["register_rank", "shared_folder"]
 PATIENCE: Final = 8.0
 """Seconds that a failed rank waits for the reporter, and that anyone waits for a rank that never started; torchrun
 itself waits 30."""
-LATE: Final = 60.0
-"""Seconds that the reporter waits for a running rank: it may be writing its checkpoint."""
+LATE: Final = 60.0  # Seconds that the reporter waits for a running rank: it may be writing its checkpoint
 PAUSE: Final = 0.05
 STOPPED: Final = "its process is stopped"
 
@@ -51,10 +50,8 @@ class Rank:
     """One of the processes that torchrun started on this machine."""
 
     number: int
-    first: int
-    """The first rank on this machine."""
-    peers: int
-    """Ranks on this machine."""
+    first: int  # The first rank on this machine
+    peers: int  # Ranks on this machine
     folder: Path
 
     @classmethod

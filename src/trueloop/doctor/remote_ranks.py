@@ -28,19 +28,13 @@ from trueloop.run import event_from, event_to
 
 __all__ = ["LONGEST_QUERY", "RemoteRanks", "remote_facts"]
 
-FILE: Final = "remote"
-"""In the shared folder of this machine's ranks: the answers of the other machines."""
-ANSWER_WITHIN: Final = 3.0
-"""Seconds for a connection, and for an answer: a lost packet is sent again after one."""
-LONGEST_QUERY: Final = 2 * ANSWER_WITHIN
-"""Seconds until all have answered or failed."""
-GREETING: Final = 60.0
-"""Seconds in which the machines exchange their addresses."""
-STALE: Final = 5.0
-"""Seconds after which an answer is out of date, at least."""
+FILE: Final = "remote"  # In the shared folder of this machine's ranks: the answers of the other machines
+ANSWER_WITHIN: Final = 3.0  # Seconds for a connection, and for an answer: a lost packet is sent again after one
+LONGEST_QUERY: Final = 2 * ANSWER_WITHIN  # Seconds until all have answered or failed
+GREETING: Final = 60.0  # Seconds in which the machines exchange their addresses
+STALE: Final = 5.0  # Seconds after which an answer is out of date, at least
 AT_ONCE: Final = 16
-LOST_FOR: Final = 0.4
-"""Fraction of --hang-after that a machine must be unreachable: queries begin after half of it."""
+LOST_FOR: Final = 0.4  # Fraction of --hang-after that a machine must be unreachable: queries begin after half of it
 SILENT_FOR: Final = 0.9
 """Fraction of --hang-after for a machine that connects but does not answer: a library may block Python for long."""
 
@@ -56,8 +50,7 @@ class _Machine:
     ranks: tuple[int, ...]
     address: str
     port: int
-    token: str
-    """Required in a query."""
+    token: str  # Required in a query
 
     def __str__(self) -> str:
         return f"node {self.number} ({self.address})"

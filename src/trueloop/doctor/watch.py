@@ -232,8 +232,7 @@ class Watch:
         )
 
 
-_running: Watch | None = None
-"""The watch of this process: torch can be patched only once."""
+_running: Watch | None = None  # The watch of this process: torch can be patched only once
 
 
 def _silence(bus: Bus | None) -> None:

@@ -25,8 +25,7 @@ from trueloop.parallel.peers import find_peers
 
 __all__ = ["Accumulated", "accumulate"]
 
-B = TypeVar("B")
-"""A batch, of whatever kind the loader gives."""
+B = TypeVar("B")  # A batch, of whatever kind the loader gives
 
 
 @final

@@ -49,8 +49,7 @@ class Window(NamedTuple):
     """This process's micro-batches of one optimizer step: none if a small last batch has no sample for it."""
 
     micros: Sequence[Batch]
-    samples: int
-    """Of all processes together."""
+    samples: int  # Of all processes together
     ends_epoch: bool
     numbers: Tensor | None = None
     """[steps, samples]: sample numbers of several steps that are replayed at once; then there are no micro-batches."""
@@ -76,8 +75,7 @@ class _Key(NamedTuple):
     """What a worker fetches: these samples, under this seed."""
 
     seed: int
-    numbers: Any
-    """A tensor; an array on its way to a worker."""
+    numbers: Any  # A tensor; an array on its way to a worker
 
 
 @final

@@ -10,8 +10,7 @@ from trueloop.recipe.recipe import Recipe
 
 __all__ = ["Cadence"]
 
-AGREE_EVERY: Final = 10
-"""Steps between two agreements of several processes on whether to stop."""
+AGREE_EVERY: Final = 10  # Steps between two agreements of several processes on whether to stop
 
 
 @final
@@ -24,8 +23,7 @@ class Cadence:
     state: State
     stop: Stop
     guard: Guard
-    replays: bool = False
-    """Are several steps replayed at once, so that the host learns their outcome later?"""
+    replays: bool = False  # Are several steps replayed at once, so that the host learns their outcome later?
 
     def at_end(self) -> bool:
         return self.state.step >= self.total_steps

@@ -31,8 +31,7 @@ from trueloop.parallel.peers import find_peers
 
 __all__ = ["Checkpoints", "Stateful"]
 
-FORMAT: Final = 1
-"""Version of the checkpoint's contents."""
+FORMAT: Final = 1  # Version of the checkpoint's contents
 
 
 @runtime_checkable

@@ -33,18 +33,13 @@ lost."""
 class Baseline:
     """A run that was good: what another one must not fall below."""
 
-    run: str
-    """Its folder."""
+    run: str  # Its folder
     metric: str
     higher_is_better: bool
-    value: float
-    """Its best."""
-    noise: float
-    """How far apart equally good runs lie."""
-    noise_from: str
-    """Where the noise is known from, in words."""
-    rows: tuple[tuple[int, float], ...] = ()
-    """Its validation: (step, value), in the order of steps."""
+    value: float  # Its best
+    noise: float  # How far apart equally good runs lie
+    noise_from: str  # Where the noise is known from, in words
+    rows: tuple[tuple[int, float], ...] = ()  # Its validation: (step, value), in the order of steps
 
     @property
     def name(self) -> str:
@@ -89,8 +84,7 @@ class Baseline:
 class ConstantAnswer:
     """The constant answer that is best on the training labels, scored on the validation labels."""
 
-    answer: str
-    """In words: 'always class 3'."""
+    answer: str  # In words: 'always class 3'
     value: float
 
 
@@ -99,8 +93,7 @@ class CollapseCheck:
     """The metric that a run must reach."""
 
     baseline: Baseline
-    trivial: ConstantAnswer | None = None
-    """None: no constant answer is known for this task."""
+    trivial: ConstantAnswer | None = None  # None: no constant answer is known for this task
 
     def check(self, *, step: int, epoch: float, value: float, best: float | None, last: bool) -> Collapse | None:
         """After an evaluation. `best`: the run's best before it; `last`: no other will follow."""

@@ -25,8 +25,7 @@ __all__ = ["constant_answer"]
 READ_AT_MOST: Final = 2048
 """Samples that are read for their labels where these are not in memory: enough for shares to one or two in a
 hundred."""
-AT_ONCE: Final = 256
-"""Samples of one fetch."""
+AT_ONCE: Final = 256  # Samples of one fetch
 
 
 def constant_answer(parts: Parts, *, may_read: bool) -> ConstantAnswer | None:

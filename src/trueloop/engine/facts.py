@@ -45,16 +45,12 @@ if TYPE_CHECKING:
 
 __all__ = ["EngineObserver"]
 
-EARLY: Final = 16
-"""First steps, which are all inspected: the rule on diverging losses needs the first thirteen."""
-APART: Final = 10
-"""Least number of steps between two inspected steps after that, however often metrics are logged."""
-MEASURED: Final = 3
-"""First steps whose gradient norms are measured."""
+EARLY: Final = 16  # First steps, which are all inspected: the rule on diverging losses needs the first thirteen
+APART: Final = 10  # Least number of steps between two inspected steps after that, however often metrics are logged
+MEASURED: Final = 3  # First steps whose gradient norms are measured
 MEASURED_APART: Final = 25
 """Least number of steps between two measurements after that: the rules compare different moments of the run."""
-MILESTONES: Final = (5, 10)
-"""Steps of this process after which the parameters are accounted for."""
+MILESTONES: Final = (5, 10)  # Steps of this process after which the parameters are accounted for
 LOSSES, LOSSES_COMPILED = 2, 6
 """First steps whose loss facts are collected: rules need more than one; a compiled model shows only values."""
 
@@ -63,17 +59,14 @@ class _Glimpse(NamedTuple):
     """The facts of one inspected step."""
 
     before: list[Event]
-    backward: Backward
-    """Its loss is filled in later."""
-    stepped: Stepped | None
-    """None: the update was skipped."""
+    backward: Backward  # Its loss is filled in later
+    stepped: Stepped | None  # None: the update was skipped
     after: list[Event]
     measured: bool
     layers: tuple[tuple[str, int, int], ...]
     """Name and size of each weight, from the input on, and the index of its gradient."""
     gradients: int
-    numbers: Tensor
-    """The loss, the gradient norms and the weight norms: on the host, or being copied there."""
+    numbers: Tensor  # The loss, the gradient norms and the weight norms: on the host, or being copied there
 
 
 def _filled(glimpse: _Glimpse, model: str) -> Iterator[Event]:

@@ -19,8 +19,7 @@ from trueloop.torch_private.optimizers import has_step_hooks
 
 __all__ = ["FusedStep", "scaled_rate"]
 
-_KINDS: Final = (torch.optim.Adam, torch.optim.AdamW)
-"""Not their subclasses, which may do anything."""
+_KINDS: Final = (torch.optim.Adam, torch.optim.AdamW)  # Not their subclasses, which may do anything
 _TORCH_FOLDER: Final = str(Path(torch_optimizer.__file__).parent)
 """A `step` that is not defined there has been replaced, and must be called."""
 _UNSUPPORTED: Final = ("amsgrad", "maximize", "capturable", "differentiable")
@@ -34,8 +33,7 @@ class _Group:
     parameters: list[Tensor]
     averages: list[Tensor]
     squares: list[Tensor]
-    steps: list[Tensor]
-    """Views of one tensor, `count`: one addition counts for all."""
+    steps: list[Tensor]  # Views of one tensor, `count`: one addition counts for all
     count: Tensor
     kernel: Any
 

@@ -18,8 +18,7 @@ from trueloop.torch_private.foreach import foreach_sub_
 
 __all__ = ["LayerLook", "Reading", "during_forward"]
 
-Saw = Callable[[str, nn.Module, Any, Any], None]
-"""Told (name, module, what went in, what came out) of each call."""
+Saw = Callable[[str, nn.Module, Any, Any], None]  # Told (name, module, what went in, what came out) of each call
 
 
 def during_forward(
@@ -57,14 +56,10 @@ def during_forward(
 class Reading:
     """What one look saw. `values` may be asked for once the host has waited for the device."""
 
-    step: int
-    """Steps taken when it was over, as in the lines of metrics."""
-    parameters: tuple[tuple[str, int], ...]
-    """Name and size of each parameter that had a gradient."""
-    calls: tuple[tuple[str, int], ...]
-    """Name of the layer and size of its output, call by call."""
-    numbers: Tensor
-    """On the host, or on its way there."""
+    step: int  # Steps taken when it was over, as in the lines of metrics
+    parameters: tuple[tuple[str, int], ...]  # Name and size of each parameter that had a gradient
+    calls: tuple[tuple[str, int], ...]  # Name of the layer and size of its output, call by call
+    numbers: Tensor  # On the host, or on its way there
 
     def values(self) -> dict[str, float]:
         rows: list[float] = self.numbers.tolist()

@@ -60,8 +60,7 @@ class Loop:
         """Builds a recipe's parts. Trains nothing and creates no folder."""
         return cls(assemble(recipe, request, store, hooks))
 
-    train = train_loop
-    """Until the run is finished, from wherever it stands: `engine/train.py`."""
+    train = train_loop  # Until the run is finished, from wherever it stands: `engine/train.py`
 
     def windows(self, next_look: Callable[[], int] = int) -> Generator[Window, None, None]:
         """One per optimizer step, or per replay of several steps, until the run is finished.

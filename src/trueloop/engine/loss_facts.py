@@ -20,8 +20,7 @@ from trueloop.measure.loss import LossInputs, loss_computed
 
 __all__ = ["ACTIVATIONS", "Activation", "loss_facts"]
 
-SAMPLES: Final = 256
-"""Rows of scores to compute where they are never computed all at once."""
+SAMPLES: Final = 256  # Rows of scores to compute where they are never computed all at once
 ACTIVATIONS: Final = (nn.Softmax, nn.Softmax2d, nn.LogSoftmax, nn.Sigmoid)
 """Layers that a loss on scores must not be given the output of."""
 

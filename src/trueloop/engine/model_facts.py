@@ -42,8 +42,7 @@ from trueloop.torch_private.tensors import storage_id
 
 __all__ = ["Blank", "blank_splits", "facts_of", "states_per_number"]
 
-FEW, MORE = 2, 4
-"""Samples of the two looks: with one alone a batch norm has nothing to norm."""
+FEW, MORE = 2, 4  # Samples of the two looks: with one alone a batch norm has nothing to norm
 _AUTOCAST: Final = {"bf16": torch.bfloat16, "fp16": torch.float16}
 _SQUARE: Final = 64
 """Side of the matrix that an optimizer's state is taken from: large enough for what it keeps once for each row not to
@@ -219,11 +218,9 @@ def states_per_number(recipe: Recipe) -> tuple[float, str]:
 class _Look:
     """What one forward and backward showed, added up over the batch."""
 
-    own: set[int] = field(default_factory=set)
-    """Storages that are there anyway: parameters, buffers, the batch."""
+    own: set[int] = field(default_factory=set)  # Storages that are there anyway: parameters, buffers, the batch
     seen: set[int] = field(default_factory=set)
-    bytes: dict[int | None, int] = field(default_factory=dict)
-    """Kept for the backward, by block; None: in none."""
+    bytes: dict[int | None, int] = field(default_factory=dict)  # Kept for the backward, by block; None: in none
     split: int = 0
     inputs: int = 0
     stream: int = 0
@@ -233,10 +230,8 @@ class _Look:
     flops: int = 0
     flops_forward: int = 0
     flops_blocks: int = 0
-    block: int | None = None
-    """Which one computes now."""
-    entered: tuple[int, ...] = ()
-    """The shape of what was given to it."""
+    block: int | None = None  # Which one computes now
+    entered: tuple[int, ...] = ()  # The shape of what was given to it
     forward: bool = True
 
     def keep(self, tensor: Tensor) -> Tensor:

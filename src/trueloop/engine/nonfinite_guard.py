@@ -21,11 +21,9 @@ from trueloop.engine.fused_adam import FusedStep
 
 __all__ = ["Guard", "LossSummary", "Position", "clear_gradients"]
 
-FLAGS: Final = 1024
-"""Steps whose outcome may stay on the device before the host must read it."""
+FLAGS: Final = 1024  # Steps whose outcome may stay on the device before the host must read it
 
-Position = tuple[int, int]
-"""(epoch, batch)."""
+Position = tuple[int, int]  # (epoch, batch)
 
 
 def clear_gradients(parameters: Sequence[Tensor]) -> None:
@@ -38,8 +36,7 @@ def clear_gradients(parameters: Sequence[Tensor]) -> None:
 class _Pending:
     """Steps whose outcome is on its way to the host."""
 
-    read: DeferredRead
-    """Whether each step was skipped; the sum of the losses; the last gradient norm."""
+    read: DeferredRead  # Whether each step was skipped; the sum of the losses; the last gradient norm
     positions: list[Position]
     steps: int
     buffers: list[Tensor]
@@ -49,11 +46,9 @@ class _Pending:
 class LossSummary:
     """The steps since the last row of metrics."""
 
-    losses: float
-    """The sum over the steps that updated the weights."""
+    losses: float  # The sum over the steps that updated the weights
     steps: int
-    norm: float
-    """The last gradient norm."""
+    norm: float  # The last gradient norm
 
 
 @final

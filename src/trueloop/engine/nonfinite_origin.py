@@ -29,16 +29,12 @@ class _Call:
 
     layer: str
     kind: str
-    bad: bool
-    """Its output is non-finite and its input is finite."""
+    bad: bool  # Its output is non-finite and its input is finite
     given: tuple[float, float] | None
     value: str
-    own: Sequence[Tensor]
-    """Its own parameters, those of its parts included."""
-    wrong_before: list[bool] = field(default_factory=list)
-    """Was a gradient of its output non-finite?"""
-    wrong_after: list[bool] = field(default_factory=list)
-    """Was a gradient of its input non-finite?"""
+    own: Sequence[Tensor]  # Its own parameters, those of its parts included
+    wrong_before: list[bool] = field(default_factory=list)  # Was a gradient of its output non-finite?
+    wrong_after: list[bool] = field(default_factory=list)  # Was a gradient of its input non-finite?
 
 
 @contextmanager

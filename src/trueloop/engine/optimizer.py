@@ -14,8 +14,7 @@ from trueloop.recipe.recipe import Recipe
 
 __all__ = ["build_optimizer", "optimizer_class", "optimizer_problems", "parameter_groups"]
 
-MOMENTUM: Final = "momentum"
-"""SGD with the recipe's momentum: the one name that is not torch's."""
+MOMENTUM: Final = "momentum"  # SGD with the recipe's momentum: the one name that is not torch's
 UNFIT: Final = {
     "LBFGS": "it wants to compute the loss several times in one step",
     "SparseAdam": "it takes sparse gradients only",
@@ -23,10 +22,8 @@ UNFIT: Final = {
 """Optimizers of torch that this loop cannot drive, and why."""
 FUSED_EVERYWHERE: Final = ("SGD", "Adam", "AdamW")
 """Those whose fused step runs on CUDA and MPS too; the others' runs on the CPU only."""
-FUSED_IN_PARTS: Final = ("Adam", "AdamW")
-"""Those whose fused step takes parameters of which processes hold parts."""
-DEVICES: Final = ("cpu", "cuda", "mps")
-"""Where there are fused steps."""
+FUSED_IN_PARTS: Final = ("Adam", "AdamW")  # Those whose fused step takes parameters of which processes hold parts
+DEVICES: Final = ("cpu", "cuda", "mps")  # Where there are fused steps
 
 
 def build_optimizer(

@@ -29,17 +29,13 @@ __all__ = ["Parts"]
 class Parts:
     """Everything that a recipe describes, built."""
 
-    recipe: Recipe
-    """With every value that follows from the length of the run filled in."""
+    recipe: Recipe  # With every value that follows from the length of the run filled in
     splits: Splits
-    model: nn.Module
-    """As the recipe built it: this one is saved and evaluated."""
-    forward: Any
-    """What training calls: the model, compiled or wrapped if the recipe says so."""
+    model: nn.Module  # As the recipe built it: this one is saved and evaluated
+    forward: Any  # What training calls: the model, compiled or wrapped if the recipe says so
     task: Task
     optimizer: torch.optim.Optimizer
-    parameters: Sequence[Tensor]
-    """Those of the optimizer."""
+    parameters: Sequence[Tensor]  # Those of the optimizer
     schedule: Schedule
     batches: Batches
     precision: Precision
@@ -48,8 +44,7 @@ class Parts:
     device: torch.device
     hooks: Hook
     saver: Saver
-    layout: Layout
-    """How checkpoints are written and read."""
+    layout: Layout  # How checkpoints are written and read
     total_steps: int
     ema: Ema | None = None
 

@@ -20,10 +20,8 @@ from trueloop.recipe.recipe import Recipe
 
 __all__ = ["SHAPES", "Schedule", "lr_note", "peak_lr", "set_rate"]
 
-START_OF_ONE_CYCLE: Final = 1 / 25
-"""One-cycle begins low, as its authors do."""
-RISE_OF_ONE_CYCLE: Final = 0.3
-"""The share of the run in which one-cycle rises."""
+START_OF_ONE_CYCLE: Final = 1 / 25  # One-cycle begins low, as its authors do
+RISE_OF_ONE_CYCLE: Final = 0.3  # The share of the run in which one-cycle rises
 
 
 def _constant(at: float, of: Schedule) -> float:
@@ -71,8 +69,7 @@ class Schedule:
 
     shape: str
     lr: float
-    total: int
-    """Optimizer steps of the whole run."""
+    total: int  # Optimizer steps of the whole run
     warmup: int = 0
     final: float = 0.0
     step_size: int = 0

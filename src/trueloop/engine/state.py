@@ -11,27 +11,20 @@ class State:
     """Everything that is counted. What is not here, or in the weights, the optimizer and the random states, does not
     exist."""
 
-    step: int = 0
-    """Batches that have been learned from, skipped ones included."""
+    step: int = 0  # Batches that have been learned from, skipped ones included
     epoch: int = 0
-    batch: int = 0
-    """The next batch of this epoch."""
-    clock: int = 0
-    """What the schedule counts: steps that the fp16 scaler did not refuse."""
-    skipped: int = 0
-    """Steps skipped because a loss or a gradient was non-finite."""
+    batch: int = 0  # The next batch of this epoch
+    clock: int = 0  # What the schedule counts: steps that the fp16 scaler did not refuse
+    skipped: int = 0  # Steps skipped because a loss or a gradient was non-finite
     rollbacks: int = 0
     avoided: list[tuple[int, int]] = field(default_factory=list)
     """(epoch, batch) that the run went back for: skipped when they come again."""
     best: float | None = None
     best_step: int | None = None
-    worse: int = 0
-    """Evaluations since the best one."""
-    plateau_factor: float = 1.0
-    """What the plateau schedule has come down to."""
+    worse: int = 0  # Evaluations since the best one
+    plateau_factor: float = 1.0  # What the plateau schedule has come down to
     plateau_worse: int = 0
-    over: bool = False
-    """Early stopping ends the run."""
+    over: bool = False  # Early stopping ends the run
 
     def advance(self, ends_epoch: bool, steps: int = 1) -> None:
         self.step += steps

@@ -13,8 +13,7 @@ from trueloop.hook import Ending
 __all__ = ["Stop", "catch_signals", "ignore_signals"]
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
-_PATIENCE: Final = 60
-"""Seconds in which a run that was asked to stop takes its last batches."""
+_PATIENCE: Final = 60  # Seconds in which a run that was asked to stop takes its last batches
 
 
 @final

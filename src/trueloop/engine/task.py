@@ -46,11 +46,9 @@ TASKS = tuple(METRICS)
 class Task(ABC):
     """One kind of question."""
 
-    metric: str
-    """What chooses the best checkpoint."""
+    metric: str  # What chooses the best checkpoint
     higher_is_better: bool
-    sums: tuple[str, ...] = ()
-    """Names of what `measures` gives."""
+    sums: tuple[str, ...] = ()  # Names of what `measures` gives
 
     @abstractmethod
     def loss_sum(self, output: Any, targets: Any) -> Tensor:

@@ -13,8 +13,7 @@ from trueloop.recipe.recipe import Recipe
 
 __all__ = ["pick_device", "torch_settings"]
 
-WORKSPACE: Final = "CUBLAS_WORKSPACE_CONFIG"
-"""Read by cuBLAS when it starts."""
+WORKSPACE: Final = "CUBLAS_WORKSPACE_CONFIG"  # Read by cuBLAS when it starts
 
 
 @contextmanager

@@ -7,8 +7,7 @@ from trueloop.results.artifact import FILE, Artifact, Port
 __all__ = ["card_of"]
 
 EMPTY: Final = "(to be filled)"
-MOST: Final = 20
-"""Classes or columns that are listed; of more, only their number."""
+MOST: Final = 20  # Classes or columns that are listed; of more, only their number
 
 
 def card_of(artifact: Artifact) -> str:

@@ -19,8 +19,7 @@ TARGETS: Final = {
     "torchscript": "Torchscript",
 }
 """Target, which is also the name of its file in this folder -> its class."""
-QUOTED: Final = 200
-"""Characters of a runtime's error message that are quoted."""
+QUOTED: Final = 200  # Characters of a runtime's error message that are quoted
 
 
 def find_exporter(target: str) -> Exporter:

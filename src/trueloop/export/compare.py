@@ -60,8 +60,7 @@ class Comparison:
     scale: float = 1.0
     disagreements: int = 0
     ties: int = 0
-    worst: int = -1
-    """Index of the batch with the largest difference."""
+    worst: int = -1  # Index of the batch with the largest difference
     seen: int = 0
 
     def add(self, ours: Sequence[Tensor], theirs: Sequence[Tensor], *, counted: bool) -> None:

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Executorch", "ExecutorchRunner"]
 
-LARGEST: Final = 64
-"""Batch size that memory is planned for."""
+LARGEST: Final = 64  # Batch size that memory is planned for
 
 
 @final

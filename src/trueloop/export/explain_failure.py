@@ -51,8 +51,7 @@ _ADVICE: Final = (
     (("numpy", "Numpy"), "Operations outside torch cannot be exported: use tensors only."),
 )
 """Phrases of torch's message -> what to change."""
-QUOTED: Final = 240
-"""Characters of torch's own message that are quoted."""
+QUOTED: Final = 240  # Characters of torch's own message that are quoted
 
 Line = tuple[str, int]
 

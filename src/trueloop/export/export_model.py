@@ -22,10 +22,8 @@ from trueloop.results.artifact import LICENCE, Artifact, Port
 
 __all__ = ["export_model"]
 
-COMPANY: Final = 7
-"""Batch size of the check that samples do not influence each other."""
-MIXED: Final = 1e-2
-"""Share of the largest output: far more than another order of summation changes."""
+COMPANY: Final = 7  # Batch size of the check that samples do not influence each other
+MIXED: Final = 1e-2  # Share of the largest output: far more than another order of summation changes
 _DISK: Final = ("iostream error", "I/O error", "PytorchStreamWriter failed writing", "No space left", "File too large")
 """How torch and safetensors report a failed write; neither raises an OSError."""
 

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Array", "Example", "Exporter", "FakeRunner", "Runner", "installed_version"]
 
 Array = npt.NDArray[Any]
-GPU_PACKAGES: Final = {"onnxruntime": ("onnxruntime-gpu",)}
-"""Package -> its names on PyPI for GPUs."""
+GPU_PACKAGES: Final = {"onnxruntime": ("onnxruntime-gpu",)}  # Package -> its names on PyPI for GPUs
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +36,7 @@ class Example:
     ports: tuple[Port, ...]
     """None in a shape: dynamic. The first dimension is the batch, any other one a sequence length."""
     layout: Layout
-    device: str = "cpu"
-    """The device that machine code is compiled for; other targets are traced on the CPU."""
+    device: str = "cpu"  # The device that machine code is compiled for; other targets are traced on the CPU
 
 
 class Runner(ABC):
@@ -66,21 +64,14 @@ class Exporter(ABC):
     """One target."""
 
     target: ClassVar[str]
-    file: ClassVar[str]
-    """Name of the model's file."""
-    runtime: ClassVar[str]
-    """The package on PyPI that runs it."""
-    extra: ClassVar[str] = ""
-    """The extra of trueloop that installs `needs`."""
-    needs: ClassVar[tuple[str, ...]] = ()
-    """Packages."""
-    inside: ClassVar[bool] = True
-    """Does the file contain the recipe's `prepare`?"""
+    file: ClassVar[str]  # Name of the model's file
+    runtime: ClassVar[str]  # The package on PyPI that runs it
+    extra: ClassVar[str] = ""  # The extra of trueloop that installs `needs`
+    needs: ClassVar[tuple[str, ...]] = ()  # Packages
+    inside: ClassVar[bool] = True  # Does the file contain the recipe's `prepare`?
     batch_limit: ClassVar[int | None] = None
-    exact_minor: ClassVar[bool] = False
-    """Does it run only with the minor version of the runtime that made it?"""
-    native: ClassVar[bool] = False
-    """Is it machine code?"""
+    exact_minor: ClassVar[bool] = False  # Does it run only with the minor version of the runtime that made it?
+    native: ClassVar[bool] = False  # Is it machine code?
     devices: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
     notes: ClassVar[tuple[str, ...]] = ()
 

@@ -21,15 +21,11 @@ from trueloop.results.artifact import FILE, FORMAT, Artifact, Port
 __all__ = ["CARD", "StagedFolder", "read_artifact", "staged_folder", "verify_files"]
 
 CARD: Final = "CARD.md"
-_NAME: Final = re.compile(r"[\w-][\w.-]*")
-"""A plain file name, never a path."""
+_NAME: Final = re.compile(r"[\w-][\w.-]*")  # A plain file name, never a path
 _DTYPE: Final = re.compile(r"bool|u?int(8|16|32|64)|float(16|32|64)|complex(64|128)")
-_LARGEST: Final = 1 << 40
-"""Upper limit of a dimension."""
-_WIDEST: Final = 1 << 16
-"""Upper limit of an image's side, in pixels."""
-_OURS: Final = re.compile(r"artifact\.json|CARD\.md|model\.[\w.]+")
-"""Files that an export writes."""
+_LARGEST: Final = 1 << 40  # Upper limit of a dimension
+_WIDEST: Final = 1 << 16  # Upper limit of an image's side, in pixels
+_OURS: Final = re.compile(r"artifact\.json|CARD\.md|model\.[\w.]+")  # Files that an export writes
 _CHUNK: Final = 1 << 20
 AGAIN: Final = "Nothing was run. Export the run again."
 

@@ -18,12 +18,9 @@ class Origin:
     run: Path
     recipe: Recipe
     request: DataRequest
-    checkpoint: str = "best"
-    """best | last | a step."""
-    about: Mapping[str, Any] = field(default_factory=dict)
-    """The contents of run.json."""
-    readiness: str = ""
-    """The verdict of `trueloop ready`; empty: it was never run."""
+    checkpoint: str = "best"  # best | last | a step
+    about: Mapping[str, Any] = field(default_factory=dict)  # The contents of run.json
+    readiness: str = ""  # The verdict of `trueloop ready`; empty: it was never run
 
     @classmethod
     def of_run(

@@ -21,8 +21,7 @@ class Layout:
     """How the tensors of a value are arranged: a single one, or several in a dict, tuple or list."""
 
     names: tuple[str, ...]
-    kind: str
-    """tensor | dict | tuple | list."""
+    kind: str  # tensor | dict | tuple | list
 
     def join(self, tensors: Sequence[Any]) -> Any:
         match self.kind:
@@ -182,5 +181,4 @@ class LayerOutputs(nn.Module):
         return outputs
 
 
-Exportable = Program | LayerOutputs
-"""What an exporter writes."""
+Exportable = Program | LayerOutputs  # What an exporter writes

@@ -39,10 +39,8 @@ _CALL: Final = re.compile(
     r"|torch\.sym_\w+|math\.(ceil|floor|trunc|sqrt)"
 )
 """Operations that compute. aten::save and aten::from_file access files."""
-_FILES: Final = re.compile(r"\b(save|from_file|load_library)\s*\(")
-"""TorchScript calls that access files."""
-_NAME: Final = re.compile(r"([A-Za-z_][\w.]*)?")
-"""torch generates Python code with these names and runs it."""
+_FILES: Final = re.compile(r"\b(save|from_file|load_library)\s*\(")  # TorchScript calls that access files
+_NAME: Final = re.compile(r"([A-Za-z_][\w.]*)?")  # torch generates Python code with these names and runs it
 _FUNCTIONS: Final = re.compile(
     r"Symbol|Integer|Rational|Float|Add|Mul|Pow|Abs|Max|Min|Mod|PythonMod|FloorDiv|CleanDiv|CeilDiv|ModularIndexing"
     r"|Where|Piecewise|Identity|CeilToInt|FloorToInt|RoundToInt|TruncToInt|TruncToFloat|ToFloat|IntTrueDiv|FloatTrueDiv"
@@ -50,18 +48,15 @@ _FUNCTIONS: Final = re.compile(
     r"|Equality|Unequality|GreaterThan|LessThan|StrictGreaterThan|StrictLessThan"
 )
 """Functions allowed in an expression over sizes."""
-_SIZES: Final = frozenset(("size", "stride", "storage_offset"))
-"""Tensor methods allowed in a guard."""
-LARGEST_POWER: Final = 8
-"""Largest exponent of a size."""
+_SIZES: Final = frozenset(("size", "stride", "storage_offset"))  # Tensor methods allowed in a guard
+LARGEST_POWER: Final = 8  # Largest exponent of a size
 UNPACKED: Final = 1 << 26
 """Bytes that all compressed files of an archive may have together. torch compresses only code."""
 _EXPRESSIONS: Final = (
     "Expression BinOp UnaryOp BoolOp Compare Call keyword Name Constant Tuple Subscript Attribute operator unaryop "
     "boolop cmpop expr_context"
 )
-_PARTS: Final = tuple(getattr(ast, name) for name in _EXPRESSIONS.split())
-"""Syntax allowed in an expression over sizes."""
+_PARTS: Final = tuple(getattr(ast, name) for name in _EXPRESSIONS.split())  # Syntax allowed in an expression over sizes
 _LOOKUP: Final = (ValueError, KeyError, TypeError, AttributeError)
 _BROKEN: Final = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError, *_LOOKUP)
 """Raised for a damaged, encrypted (RuntimeError), too deeply nested (RecursionError) or unrelated archive."""

@@ -22,10 +22,8 @@ from trueloop.export.exporter import Array
 
 __all__ = ["RuntimeFailure", "run_in_subprocess"]
 
-PATIENCE: Final = 3600.0
-"""Timeout in seconds."""
-QUOTED: Final = 600
-"""Characters of its error output that are quoted."""
+PATIENCE: Final = 3600.0  # Timeout in seconds
+QUOTED: Final = 600  # Characters of its error output that are quoted
 
 
 class RuntimeFailure(Exception):

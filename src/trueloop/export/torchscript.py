@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Torchscript"]
 
-_ON_CPU: Final = b'torch.device("cpu")'
-"""A device in traced code: the model created a tensor on it."""
+_ON_CPU: Final = b'torch.device("cpu")'  # A device in traced code: the model created a tensor on it
 
 
 @final

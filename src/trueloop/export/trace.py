@@ -17,8 +17,7 @@ from trueloop.results.artifact import Port
 
 __all__ = ["LONGEST", "suppress_output", "trace"]
 
-LONGEST: Final = 1 << 30
-"""An upper bound of this or more means: unbounded."""
+LONGEST: Final = 1 << 30  # An upper bound of this or more means: unbounded
 
 
 @contextmanager

@@ -24,12 +24,9 @@ from trueloop.results.plain import as_plain
 
 __all__ = ["TrainedModel", "load_trained_model"]
 
-EXAMPLES: Final = 3
-"""Batch size for tracing: more than one, and unlikely to equal another size in the model."""
-LONGEST_STEP: Final = 18
-"""Digits of a step number."""
-RANGE_SAMPLES: Final = 256
-"""Samples that determine the range of raw values."""
+EXAMPLES: Final = 3  # Batch size for tracing: more than one, and unlikely to equal another size in the model
+LONGEST_STEP: Final = 18  # Digits of a step number
+RANGE_SAMPLES: Final = 256  # Samples that determine the range of raw values
 
 
 @dataclass(frozen=True)

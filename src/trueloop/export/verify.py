@@ -25,8 +25,7 @@ __all__ = ["SAMPLES", "SIZES", "TOLERANCE", "verify"]
 
 TOLERANCE: Final = 1e-4
 """For fp32 outputs: another order of summation gives 1e-6, a layer computed differently more than this."""
-SAMPLES: Final = 256
-"""Enough for every batch size; `--samples all` takes all of them."""
+SAMPLES: Final = 256  # Enough for every batch size; `--samples all` takes all of them
 SIZES: Final = (1, 2, 7, 32, 64)
 """Batch sizes, tried in this order; the last one is repeated until the samples are used up."""
 
@@ -38,8 +37,7 @@ class _Batch:
     inputs: tuple[Tensor, ...]
     ours: tuple[Tensor, ...]
     targets: Any
-    counted: bool
-    """Does it have targets? Truncated and repeated samples have none."""
+    counted: bool  # Does it have targets? Truncated and repeated samples have none
 
     @property
     def shapes(self) -> str:

@@ -33,15 +33,12 @@ LARGEST_CUDA: Final = 400 << 20
 """Bytes of the scores of a chunk on a GPU: 4,096 rows of 50,304 in bf16, the fastest of five sizes on an H200
 (`benchmarks/linear_cross_entropy.py`). With smaller ones the gradient of the weight is read and written more often;
 larger ones gain nothing and take more memory."""
-LARGEST_ELSEWHERE: Final = 32 << 20
-"""The same on a CPU: about what its last cache holds."""
-TILE: Final = 128
-"""Rows are cut at multiples of this, the height of a tile of a matrix product."""
+LARGEST_ELSEWHERE: Final = 32 << 20  # The same on a CPU: about what its last cache holds
+TILE: Final = 128  # Rows are cut at multiples of this, the height of a tile of a matrix product
 ALIGNED: Final = 64
 """Columns in memory are a multiple of this, so that each row begins on a cache line and is read 16 bytes at a time,
 also for 50,257."""
-KERNEL: Final = "stream"
-"""Of `softmax_gradient_triton.CONFIGURATIONS`."""
+KERNEL: Final = "stream"  # Of `softmax_gradient_triton.CONFIGURATIONS`
 _SCHEMA: Final = (
     "(Tensor hidden, Tensor weight, Tensor targets, int ignore, ScalarType precision, bool for_hidden, bool "
     "for_weight, int rows, str kernel) -> (Tensor, Tensor, Tensor)"

@@ -17,20 +17,17 @@ from torch import Tensor
 
 __all__ = ["CONFIGURATIONS", "softmax_gradient"]
 
-LOG2_E = tl.constexpr(1.4426950408889634)
-"""The hardware has an exponential of base 2: scores are brought to it by this."""
+LOG2_E = tl.constexpr(1.4426950408889634)  # The hardware has an exponential of base 2: scores are brought to it by this
 LOWEST = tl.constexpr(-1e30)
 """Where a largest score begins. Not minus infinity: a thread that sees none but masked scores would subtract it from
 itself."""
-LN_2 = tl.constexpr(0.6931471805599453)
-"""And the log-sum-exp is brought back by this."""
+LN_2 = tl.constexpr(0.6931471805599453)  # And the log-sum-exp is brought back by this
 
 
 class Configuration(NamedTuple):
     """How the work on a row is laid out."""
 
-    block: int
-    """Columns at once."""
+    block: int  # Columns at once
     warps: int
 
 

@@ -15,25 +15,19 @@ from trueloop.measure.tensors import evenly_spaced, is_readable
 
 __all__ = ["TARGETS", "Activation", "LossInputs", "loss_computed"]
 
-LARGEST: Final = 1 << 20
-"""Elements of a tensor whose range is taken; of a larger one, evenly spaced elements."""
-SAMPLES: Final = 32
-"""Samples whose rows are summed, evenly spaced over the batch."""
-POSITIONS: Final = 8
-"""Positions per further dimension (pixels, tokens) whose rows are summed."""
-TARGETS: Final = 1024
-"""Targets that are read one by one."""
+LARGEST: Final = 1 << 20  # Elements of a tensor whose range is taken; of a larger one, evenly spaced elements
+SAMPLES: Final = 32  # Samples whose rows are summed, evenly spaced over the batch
+POSITIONS: Final = 8  # Positions per further dimension (pixels, tokens) whose rows are summed
+TARGETS: Final = 1024  # Targets that are read one by one
 ROUNDING: Final = 1e-5
 """Allowed error of the sum of a row of float32 probabilities; the precision of the tensor's own dtype comes on top."""
-FAR: Final = 6
-"""Nodes to search for the softmax of inputs whose values are probabilities (`softmax(x) + 1e-8`)."""
+FAR: Final = 6  # Nodes to search for the softmax of inputs whose values are probabilities (`softmax(x) + 1e-8`)
 
 _OVER_CLASSES: Final = ("cross_entropy", "nll_loss", "kl_div")
 _CLAMPS: Final = ("ClampBackward", "HardtanhBackward")
 
 Rows = Literal["probabilities", "log-probabilities", "scores", "unknown"]
-Activation = tuple[Place | None, str]
-"""The line and the name of a softmax or sigmoid."""
+Activation = tuple[Place | None, str]  # The line and the name of a softmax or sigmoid
 
 
 class LossInputs(NamedTuple):

@@ -15,8 +15,7 @@ __all__ = ["OWNERS", "Weight", "in_running_order", "layer_gradients", "norms", "
 OWNERS: Final = (nn.Linear, nn.Bilinear, ConvNd, nn.RNNBase, nn.RNNCellBase, nn.MultiheadAttention)
 """Layers whose weights every sample passes through: not embeddings, of which a batch touches some rows."""
 
-Weight = tuple[str, nn.Module, Tensor]
-"""(name, layer, weight)."""
+Weight = tuple[str, nn.Module, Tensor]  # (name, layer, weight)
 
 
 def weights_of(model: nn.Module) -> Iterator[Weight]:

@@ -17,10 +17,8 @@ from trueloop.usercode.ownership import attributes_read, detaching_lines, layer_
 
 __all__ = ["Fingerprint", "Gradients", "ModuleRuns", "fingerprint", "held_ids", "is_idle_expert", "parameters_of"]
 
-SUMMED: Final = 1024
-"""Values of a parameter that are summed to see whether the user writes to it."""
-OUTPUTS: Final = 16
-"""Tensors of a model's output whose graph is walked."""
+SUMMED: Final = 1024  # Values of a parameter that are summed to see whether the user writes to it
+OUTPUTS: Final = 16  # Tensors of a model's output whose graph is walked
 
 
 def parameters_of(optimizer: Optimizer) -> Iterator[Tensor]:

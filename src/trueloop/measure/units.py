@@ -25,8 +25,7 @@ LOOKS: Final = (0, 2, 5)
 """Steps taken before each look. At the second, equal units under equal, nonzero gradients will stay equal. At the last,
 zero gradients no longer come from a chain of zero-initialized layers, each of which opens the next in one step."""
 LAYERS: Final = (nn.Linear, ConvNd)
-TOLERANCE: Final = 1e-4
-"""Relative to the largest value: equal rows of a matrix product may differ in their last bits."""
+TOLERANCE: Final = 1e-4  # Relative to the largest value: equal rows of a matrix product may differ in their last bits
 _SETTERS: Final = frozenset({"constant_", "zeros_", "ones_", "fill_", "zero_"})
 
 

@@ -14,15 +14,11 @@ __all__ = ["ANSWERS", "LAUNCH", "LOST", "WAIT", "answers", "is_rank", "launch_na
 
 LAUNCH: Final = "TRUELOOP_LAUNCH"
 """ID of the launch in its processes' environment: one launch trains one run, so a restarted `train` resumes it."""
-ANSWERS: Final = "TRUELOOP_ANSWERS"
-"""The folder of the exit codes."""
-WAIT: Final = "TRUELOOP_WAIT"
-"""Seconds that a process waits for the others at the start: the launcher's `--wait`."""
+ANSWERS: Final = "TRUELOOP_ANSWERS"  # The folder of the exit codes
+WAIT: Final = "TRUELOOP_WAIT"  # Seconds that a process waits for the others at the start: the launcher's `--wait`
 USUAL_WAIT: Final = 300
-LOST: Final = 6
-"""Exit code of a process that stops because another one is gone: never the cause."""
-SIGNALLED: Final = 128
-"""Exit codes from here on mean a signal."""
+LOST: Final = 6  # Exit code of a process that stops because another one is gone: never the cause
+SIGNALLED: Final = 128  # Exit codes from here on mean a signal
 
 
 def is_rank(environment: Mapping[str, str] = os.environ) -> bool:

@@ -22,19 +22,16 @@ _SHADOWS: Final = 16
 _AS_NUMBERS: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 """Bytes of an element -> integer dtype of the same width."""
 
-_Said = tuple[tuple[tuple[str, int], ...], int]
-"""Which part of a parameter a process holds, and the number of its bits."""
+_Said = tuple[tuple[tuple[str, int], ...], int]  # Which part of a parameter a process holds, and the number of its bits
 
 
 class Drift(NamedTuple):
     """A parameter that is not the same where it should be: the one that differs most."""
 
     parameter: str
-    ranks: tuple[tuple[int, ...], ...]
-    """Groups of ranks that agree, the largest first."""
+    ranks: tuple[tuple[int, ...], ...]  # Groups of ranks that agree, the largest first
     distance: float
-    others: int = 0
-    """How many more parameters differ."""
+    others: int = 0  # How many more parameters differ
 
     def sentence(self, step: int) -> str:
         """In the words of the rule PAR103, which sees the same in scripts."""

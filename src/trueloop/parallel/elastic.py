@@ -39,15 +39,12 @@ if TYPE_CHECKING:
 
 __all__ = ["execute"]
 
-BACKEND: Final = "trueloop"
-"""What our way to meet is called among torchelastic's."""
+BACKEND: Final = "trueloop"  # What our way to meet is called among torchelastic's
 SAVING: Final = 120
 """Seconds that processes get to save and leave after a signal, before they are killed. torch's own 30 are few for a
 large checkpoint."""
-QUOTED: Final = 40
-"""Lines that are shown of what a failed process said."""
-NOBODY: Final = 4
-"""The exit code when the nodes have not met: nothing was run."""
+QUOTED: Final = 40  # Lines that are shown of what a failed process said
+NOBODY: Final = 4  # The exit code when the nodes have not met: nothing was run
 
 
 def execute(plan: Plan, say: Callable[[str], None]) -> int:

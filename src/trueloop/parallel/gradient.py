@@ -11,8 +11,7 @@ from trueloop.torch_private.foreach import foreach_mul_, foreach_norm
 
 __all__ = ["clip", "norm_of", "shorten"]
 
-TINY: Final = 1e-6
-"""Keeps the division by a norm of zero finite."""
+TINY: Final = 1e-6  # Keeps the division by a norm of zero finite
 
 
 def norm_of(parameters: Sequence[Tensor]) -> Tensor:

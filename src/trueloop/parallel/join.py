@@ -27,8 +27,7 @@ __all__ = ["joined"]
 CALM: Final = 30.0
 """Seconds at least for processes that are all there to connect to one another, whatever --wait says: hundreds of them
 take some."""
-_meetings: Final = count()
-"""Those of this process; all processes meet equally often."""
+_meetings: Final = count()  # Those of this process; all processes meet equally often
 
 
 @contextmanager

@@ -11,8 +11,7 @@ __all__ = ["NPROC_WORDS", "Machine", "Plan", "Rendezvous", "planned", "processes
 
 NPROC_WORDS: Final = ("auto", "gpu", "cpu")
 """Besides a number: one process a GPU, or a core where there are no GPUs; one a GPU; one a core, without GPUs."""
-WAIT: Final = 300
-"""Seconds in which all nodes must have come: machines of a cluster start minutes apart."""
+WAIT: Final = 300  # Seconds in which all nodes must have come: machines of a cluster start minutes apart
 HIGHEST_PORT: Final = 65535
 
 
@@ -42,21 +41,16 @@ class Rendezvous:
 class Plan:
     """A launch on this node."""
 
-    command: tuple[str, ...]
-    """What each process runs, after the interpreter: -m trueloop train digits."""
+    command: tuple[str, ...]  # What each process runs, after the interpreter: -m trueloop train digits
     nproc: int
     nnodes: int = 1
     node_rank: int = 0
-    rendezvous: Rendezvous | None = None
-    """None: one node, which takes a free port."""
+    rendezvous: Rendezvous | None = None  # None: one node, which takes a free port
     restarts: int = 0
     wait: int = WAIT
-    every_rank: bool = False
-    """Show what all processes print, not only the first of this node."""
-    environment: Mapping[str, str] = field(default_factory=dict)
-    """What is added to that of the launcher."""
-    said: tuple[str, ...] = ()
-    """What was decided, and why."""
+    every_rank: bool = False  # Show what all processes print, not only the first of this node
+    environment: Mapping[str, str] = field(default_factory=dict)  # What is added to that of the launcher
+    said: tuple[str, ...] = ()  # What was decided, and why
 
     @property
     def world(self) -> int:

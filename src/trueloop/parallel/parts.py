@@ -16,10 +16,8 @@ from trueloop.torch_private.foreach import foreach_norm
 
 __all__ = ["clip_parts", "divided", "divided_form", "in_one_form", "norm_of_parts", "own", "part_of", "where", "whole"]
 
-PART: Final = "part_of"
-"""In a group of an optimizer that was divided: the number of the group it is a part of, and,"""
-PLACES: Final = "places"
-"""the places of its parameters there."""
+PART: Final = "part_of"  # In a group of an optimizer that was divided: the number of the group it is a part of, and,
+PLACES: Final = "places"  # the places of its parameters there
 
 
 def own(tensor: Tensor) -> Tensor:

@@ -15,8 +15,7 @@ from trueloop.results.plan import Figure, Memory, ModelFacts, Plan, Refused, Row
 
 __all__ = ["MOST_GPUS", "Terms", "memory_of", "plan"]
 
-MOST_GPUS: Final = 1024
-"""Beyond it a ring of one bandwidth says nothing about a real network."""
+MOST_GPUS: Final = 1024  # Beyond it a ring of one bandwidth says nothing about a real network
 TENSOR_SIZES: Final = (2, 4, 8)
 """GPUs that may share a layer: those of one machine, whose links are fast; heads and widths can nearly always be
 divided by them."""
@@ -25,16 +24,12 @@ RESERVE: Final = 0.08
 BUCKET: Final = 25 << 20
 """Bytes that DistributedDataParallel sends at once, by default. The last of them cannot be hidden: nothing is left to
 compute then."""
-FIRST_BUCKET: Final = 1 << 20
-"""Bytes of its first one, which is smaller so that sending begins early."""
-LIBRARIES: Final = 32 << 20
-"""Bytes that cuBLAS takes as its workspace on recent GPUs."""
-SIZES: Final = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2}
-"""Bytes of a number that is computed with."""
+FIRST_BUCKET: Final = 1 << 20  # Bytes of its first one, which is smaller so that sending begins early
+LIBRARIES: Final = 32 << 20  # Bytes that cuBLAS takes as its workspace on recent GPUs
+SIZES: Final = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2}  # Bytes of a number that is computed with
 PEAKS: Final = {"fp32": 19.5e12, "tf32": 156e12, "bf16": 312e12, "fp16": 312e12}
 """FLOP/s of an A100 as its maker states them: the GPU that is assumed as long as no step time is given."""
-REACHED: Final = 0.4
-"""The share of them that a training of large matrices reaches."""
+REACHED: Final = 0.4  # The share of them that a training of large matrices reaches
 NEAR: Final = 0.05
 """Ways whose speeds lie this near are equally fast, as far as paper can tell; the simpler one is taken."""
 ON_PAPER: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
@@ -45,12 +40,9 @@ class Terms:
     """What a plan is made for."""
 
     gpus: int
-    memory: float
-    """Bytes of one."""
-    bandwidth: float
-    """Bytes per second that each sends."""
-    batch: int
-    """Samples per optimizer step, over all GPUs."""
+    memory: float  # Bytes of one
+    bandwidth: float  # Bytes per second that each sends
+    batch: int  # Samples per optimizer step, over all GPUs
     accumulate: int = 1
     precision: str = "fp32"
     step: float = 0.0

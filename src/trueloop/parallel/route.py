@@ -10,12 +10,9 @@ from typing import Final, final
 
 __all__ = ["INTERFACE", "Route", "route_to"]
 
-INTERFACE: Final = "GLOO_SOCKET_IFNAME"
-"""The variable that gloo reads."""
-ANY_PORT: Final = 9
-"""Nothing is sent to it: a datagram socket that is connected only asks the system for the way."""
-SIOCGIFADDR: Final = 0x8915
-"""Linux: the address of an interface, by its name."""
+INTERFACE: Final = "GLOO_SOCKET_IFNAME"  # The variable that gloo reads
+ANY_PORT: Final = 9  # Nothing is sent to it: a datagram socket that is connected only asks the system for the way
+SIOCGIFADDR: Final = 0x8915  # Linux: the address of an interface, by its name
 
 
 @final
@@ -23,10 +20,8 @@ SIOCGIFADDR: Final = 0x8915
 class Route:
     """From here to somewhere."""
 
-    address: str
-    """Of this machine, as the other one sees it."""
-    interface: str
-    """Its name; empty: the system does not say."""
+    address: str  # Of this machine, as the other one sees it
+    interface: str  # Its name; empty: the system does not say
 
 
 def route_to(host: str) -> Route | None:

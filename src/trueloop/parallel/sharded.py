@@ -36,10 +36,8 @@ __all__ = ["Sharded"]
 
 T = TypeVar("T")
 
-DATA: Final = "data"
-"""The dimension of the mesh over which batches are split, and weights sharded."""
-TENSOR: Final = "tensor"
-"""The dimension over which layers are split."""
+DATA: Final = "data"  # The dimension of the mesh over which batches are split, and weights sharded
+TENSOR: Final = "tensor"  # The dimension over which layers are split
 
 
 @final

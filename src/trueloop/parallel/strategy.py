@@ -24,24 +24,19 @@ from trueloop.parallel.peers import Alone, Peers
 
 __all__ = ["Single", "Strategy"]
 
-T = TypeVar("T")
-"""A micro-batch, of whatever kind."""
+T = TypeVar("T")  # A micro-batch, of whatever kind
 
 
 class Strategy(ABC):
     """One way to share the work."""
 
     name: str
-    peers: Peers
-    """All processes of the run."""
+    peers: Peers  # All processes of the run
     sharers: Peers
     """Those among whom a batch is split, as this process sees them: with tp, the processes of a group stand for one."""
-    note: str = ""
-    """What was decided, for the start of the run; empty: nothing had to be."""
-    in_parts: bool = False
-    """Does a process hold only a part of some weights?"""
-    copies: bool = False
-    """Do several processes hold the same weights, which must stay the same?"""
+    note: str = ""  # What was decided, for the start of the run; empty: nothing had to be
+    in_parts: bool = False  # Does a process hold only a part of some weights?
+    copies: bool = False  # Do several processes hold the same weights, which must stay the same?
     in_step: bool = False
     """Must all sharers compute equally many micro-batches, because they need one another for each?"""
 

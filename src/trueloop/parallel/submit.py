@@ -13,10 +13,8 @@ from trueloop.parallel.launch import NPROC_WORDS
 
 __all__ = ["TARGETS", "Job", "written_for"]
 
-PORT: Final = 29500
-"""torch's default port: a file must name one before a free one can be searched."""
-LONGEST_NAME: Final = 40
-"""Kubernetes allows 63 characters, and adds the number of the pod and its own letters."""
+PORT: Final = 29500  # torch's default port: a file must name one before a free one can be searched
+LONGEST_NAME: Final = 40  # Kubernetes allows 63 characters, and adds the number of the pod and its own letters
 
 
 @final

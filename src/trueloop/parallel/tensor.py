@@ -26,15 +26,13 @@ from trueloop.torch_private.modules import has_forward_hooks, own_modules
 
 __all__ = ["STYLES", "TensorPlan", "plan_tensors", "split_layers"]
 
-STYLES: Final = ("column", "row")
-"""A layer split by its outputs, and by its inputs."""
+STYLES: Final = ("column", "row")  # A layer split by its outputs, and by its inputs
 SINGLE_NUMBERS: Final = (
     nn.CELU, nn.Dropout, nn.ELU, nn.GELU, nn.Hardswish, nn.Hardtanh, nn.Identity, nn.LeakyReLU, nn.Mish, nn.ReLU,
     nn.ReLU6, nn.SELU, nn.Sigmoid, nn.SiLU, nn.Softplus, nn.Tanh,
 )  # fmt: skip
 """Elementwise layers: they may stand between the two layers of a pair."""
-SHOWN: Final = 3
-"""Names in a sentence; more are counted."""
+SHOWN: Final = 3  # Names in a sentence; more are counted
 
 
 @final
@@ -42,12 +40,9 @@ SHOWN: Final = 3
 class TensorPlan:
     """Which layers are split, and how."""
 
-    styles: Mapping[str, str]
-    """Name of a linear layer -> column | row."""
-    between: Sequence[str]
-    """Dropouts that see a part of the numbers only."""
-    left: Sequence[str]
-    """Linear layers that every process computes by itself."""
+    styles: Mapping[str, str]  # Name of a linear layer -> column | row
+    between: Sequence[str]  # Dropouts that see a part of the numbers only
+    left: Sequence[str]  # Linear layers that every process computes by itself
 
     def account(self, ranks: int) -> str:
         kept = f"; replicated: {_few(self.left)}" if self.left else ""

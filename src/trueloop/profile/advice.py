@@ -13,14 +13,11 @@ from trueloop.results.profile import Advice, Phase, Profile
 __all__ = ["advice_for"]
 
 SHOWN: Final = 3
-LEAST: Final = 1.05
-"""A smaller gain is indistinguishable from noise."""
+LEAST: Final = 1.05  # A smaller gain is indistinguishable from noise
 HANDOVER: Final = 0.0003
 """Seconds to pass a batch from a worker to the loop through shared memory; measured on Linux with 100s of kilobytes."""
-ROOM: Final = 0.25
-"""Largest share of memory for a dataset that stays on the device."""
-TIMES: Final = 4
-"""Factor of the proposed batch size."""
+ROOM: Final = 0.25  # Largest share of memory for a dataset that stays on the device
+TIMES: Final = 4  # Factor of the proposed batch size
 NODE: Final = 2.5e-6
 """Seconds between kernels of a CUDA graph: 70 small kernels take 0.33 ms on an H200 and compute for 0.12 ms."""
 TRAFFIC: Final = {"Adam": 7, "AdamW": 7, "SGD": 3, "Adagrad": 5}

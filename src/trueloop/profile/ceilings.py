@@ -24,15 +24,12 @@ from trueloop.taps.bus import Bus
 __all__ = ["ceilings_of", "machine_name"]
 
 FILE: Final = "ceilings.json"
-VERSION: Final = 3
-"""Of the measurement method."""
+VERSION: Final = 3  # Of the measurement method
 PATIENCE: Final = 0.15
 """Seconds per measurement; the best try counts, because other work on the machine can only slow it down."""
-PAUSE: Final = 0.01
-"""Seconds of waiting, as for loading a batch; with a device, a batch is copied instead."""
+PAUSE: Final = 0.01  # Seconds of waiting, as for loading a batch; with a device, a batch is copied instead
 PAUSES: Final = 15
-CHAIN: Final = 50
-"""Small operations in a chain, forward and backward, to measure the launch cost."""
+CHAIN: Final = 50  # Small operations in a chain, forward and backward, to measure the launch cost
 SLOW: Final = 0.25
 """A dtype below this share of float32's speed in a first small test is emulated, and not measured further."""
 

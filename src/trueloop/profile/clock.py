@@ -26,11 +26,9 @@ __all__ = ["Clock", "PhaseSpan", "extend_to_busy", "summary"]
 
 MIDDLE: Final = 0.25
 """Share of the shortest and of the longest steps excluded from the mean: interrupts, garbage collection, other work."""
-ENOUGH: Final = 6
-"""With this many ordinary steps, steps with an evaluation or a save are excluded."""
+ENOUGH: Final = 6  # With this many ordinary steps, steps with an evaluation or a save are excluded
 
-PhaseSpan = tuple[Phase, int, int]
-"""A phase, its start and its end in nanoseconds."""
+PhaseSpan = tuple[Phase, int, int]  # A phase, its start and its end in nanoseconds
 
 
 @dataclass(frozen=True, slots=True)

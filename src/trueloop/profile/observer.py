@@ -43,22 +43,16 @@ from trueloop.torch_private.profiler import dump_memory_snapshot, profiler_enabl
 
 __all__ = ["STEPS", "WINDOW", "Observer"]
 
-STEPS: Final = 60
-"""Default number of observed steps."""
-WINDOW: Final = 4
-"""Steps under PyTorch's profiler."""
+STEPS: Final = 60  # Default number of observed steps
+WINDOW: Final = 4  # Steps under PyTorch's profiler
 WARM: Final = 4
-FIRST: Final = 12
-"""Timed steps before the slower instruments, for scripts that end early."""
+FIRST: Final = 12  # Timed steps before the slower instruments, for scripts that end early
 SAMPLED: Final = 8
-SAMPLING: Final = 0.4
-"""Minimum seconds of sampling if steps are short: some hundred samples."""
-MOST_SAMPLED: Final = 300
-"""Maximum number of sampled steps."""
+SAMPLING: Final = 0.4  # Minimum seconds of sampling if steps are short: some hundred samples
+MOST_SAMPLED: Final = 300  # Maximum number of sampled steps
 TIMED: Final = 1.0
 """Minimum seconds of timing if the number of steps is not requested: the mean of 60 steps of 0.3 ms is noise."""
-MOST: Final = 2000
-"""Maximum number of steps for that."""
+MOST: Final = 2000  # Maximum number of steps for that
 FUSABLE: Final = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD, torch.optim.Adagrad)
 """Optimizers with a fused version in torch, on CPUs too."""
 

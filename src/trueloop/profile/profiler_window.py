@@ -21,11 +21,9 @@ from trueloop.torch_private.profiler import DeviceType
 
 __all__ = ["ProfilerWindow", "WindowResult"]
 
-MODULE: Final = "nn: "
-"""Prefix of trueloop's marks in the trace; the name of the module follows."""
+MODULE: Final = "nn: "  # Prefix of trueloop's marks in the trace; the name of the module follows
 BACKWARD: Final = "autograd::engine::evaluate_function: "
-SHOWN: Final = 400
-"""Maximum number of spans in the timeline: more are indistinguishable in a chart."""
+SHOWN: Final = 400  # Maximum number of spans in the timeline: more are indistinguishable in a chart
 DRAWN_STEPS: Final = 3
 Interval = tuple[int, int]
 
@@ -39,11 +37,9 @@ class _Entry:
     end: int
     thread: int
     sequence: int
-    mark: bool
-    """An annotation, not an operation."""
+    mark: bool  # An annotation, not an operation
     own: int
-    linked: int
-    """For device entries: the operation that launched it."""
+    linked: int  # For device entries: the operation that launched it
     device: bool
     flops: int
 

@@ -22,10 +22,8 @@ from trueloop.taps.place import is_users, place_in
 
 __all__ = ["Sampler"]
 
-EVERY: Final = 0.001
-"""Seconds between two samples; sampling costs about 1 %."""
-SHOWN: Final = 8
-"""Number of lines kept."""
+EVERY: Final = 0.001  # Seconds between two samples; sampling costs about 1 %
+SHOWN: Final = 8  # Number of lines kept
 
 
 @final

@@ -9,8 +9,7 @@ __all__ = ["StepCosts", "step_costs"]
 
 COMPUTING: Final[tuple[Phase, ...]] = ("forward", "backward", "optimizer", "python", "evaluating")
 """Phases with both Python and torch operations."""
-COLDEST: Final = 0.5
-"""Largest share of the host's work that cold caches may explain."""
+COLDEST: Final = 0.5  # Largest share of the host's work that cold caches may explain
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,20 +20,13 @@ class StepCosts:
     data: float
     copy: float
     communication: float
-    python: float
-    """On the host, outside of torch operations."""
-    wrapping: float
-    """The part of `python` inside forward, backward and optimizer."""
-    operations: float
-    """On the host, inside torch operations."""
-    launch: float
-    """Launch cost: the number of operations times the cost of a small one."""
-    cold: float
-    """Extra time of the operations because caches got cold while the loop waited or did something else."""
-    computing: float
-    """In compute-bound operations; on the device, if there is one."""
-    moving: float
-    """In memory-bound operations."""
+    python: float  # On the host, outside of torch operations
+    wrapping: float  # The part of `python` inside forward, backward and optimizer
+    operations: float  # On the host, inside torch operations
+    launch: float  # Launch cost: the number of operations times the cost of a small one
+    cold: float  # Extra time of the operations because caches got cold while the loop waited or did something else
+    computing: float  # In compute-bound operations; on the device, if there is one
+    moving: float  # In memory-bound operations
 
     @property
     def between(self) -> float:

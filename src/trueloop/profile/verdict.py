@@ -9,8 +9,7 @@ __all__ = ["BUSY", "bound_of", "python_lines"]
 
 WAITS: Final = 0.3
 """Waiting (for data, a copy, other ranks) is the bottleneck from this share of the step: 1.4 times as fast without."""
-BUSY: Final = 0.7
-"""From this share of busy device time the host is not the bottleneck."""
+BUSY: Final = 0.7  # From this share of busy device time the host is not the bottleneck
 PYTHON: Final = 0.5
 """From this share of the host's work Python is the bottleneck. Python between the calls counts first: Python inside
 forward, backward and optimizer is part of launching operations."""
@@ -18,8 +17,7 @@ WRAPPED: Final = 0.75
 """The same for all Python if a device waits for launches: launching many small kernels is about half Python."""
 LAUNCHED: Final = 0.35
 """Share of the operations' time that launching alone explains: their number times the measured launch cost."""
-ROOF: Final = 0.5
-"""From this share of the operations' time explained by the roofline, operations are not too small."""
+ROOF: Final = 0.5  # From this share of the operations' time explained by the roofline, operations are not too small
 
 
 def bound_of(profile: Profile) -> Bound | None:

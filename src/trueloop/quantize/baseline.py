@@ -24,10 +24,8 @@ BATCH: Final = 128
 @dataclass(frozen=True, slots=True)
 class Measurement:
     metric: float
-    error: float
-    """RMS difference of the outputs from the float model's, relative to their RMS."""
-    largest: float
-    """Largest difference of an output."""
+    error: float  # RMS difference of the outputs from the float model's, relative to their RMS
+    largest: float  # Largest difference of an output
 
 
 @final
@@ -39,8 +37,7 @@ class Baseline:
     batches: Sequence[Batch]
     outputs: Sequence[tuple[Tensor, ...]]
     metric: float
-    numbers: Tensor
-    """Indices of the samples: calibration must not use them."""
+    numbers: Tensor  # Indices of the samples: calibration must not use them
     squares: float = field(repr=False)
 
     @property

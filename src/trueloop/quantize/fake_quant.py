@@ -15,8 +15,7 @@ __all__ = ["Ranges", "fake_quantization", "fake_quantized", "input_ranges"]
 
 Ranges = dict[str, tuple[float, float] | None]
 """Layer -> smallest and largest input; None: it is never called, only its weight is read."""
-STEPS: Final = 255
-"""Between the smallest and the largest 8-bit value."""
+STEPS: Final = 255  # Between the smallest and the largest 8-bit value
 
 
 def input_ranges(model: nn.Module, names: Sequence[str], calibration: Calibration) -> Ranges:

@@ -16,8 +16,7 @@ from trueloop.torch_private.tensors import int8_matmul
 
 __all__ = ["Int8Dynamic"]
 
-LEAST: Final = 1e-10
-"""Scale of an all-zero row: avoids division by zero."""
+LEAST: Final = 1e-10  # Scale of an all-zero row: avoids division by zero
 
 
 @final

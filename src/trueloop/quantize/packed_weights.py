@@ -19,12 +19,9 @@ from trueloop.quantize.scheme import TABLES
 
 __all__ = ["GROUP", "Float8", "Int4", "Int8", "pack_weights", "replace_module", "round_symmetric"]
 
-GROUP: Final = 32
-"""4-bit weights that share a scale."""
-LARGEST_FLOAT8: Final = 448.0
-"""Of float8_e4m3fn."""
-SMALLEST_SCALE: Final = 1e-12
-"""For weights that are all zero."""
+GROUP: Final = 32  # 4-bit weights that share a scale
+LARGEST_FLOAT8: Final = 448.0  # Of float8_e4m3fn
+SMALLEST_SCALE: Final = 1e-12  # For weights that are all zero
 
 
 class PackedWeight(nn.Module, ABC):

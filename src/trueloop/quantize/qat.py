@@ -18,13 +18,11 @@ from trueloop.quantize.static_graph import LAYERS, REFUSES, static_graph
 
 __all__ = ["Qat"]
 
-EPOCHS: Final = 4
-"""Over the calibration samples."""
+EPOCHS: Final = 4  # Over the calibration samples
 STRIDE: Final = 0.1
 """Learning rate of a quantized layer, in quantization steps of its weights, decayed to zero: a few dozen updates move a
 weight by a step or two, however large the layer's weights are."""
-RATE: Final = 1e-4
-"""Learning rate of all other parameters."""
+RATE: Final = 1e-4  # Learning rate of all other parameters
 
 
 @final

@@ -16,17 +16,12 @@ from trueloop.results.quantize import Layer, Quantization, allowed_of, drop_of
 
 __all__ = ["AUTO", "CALIBRATED", "SAMPLES", "QuantizedModel", "drop_message", "quantize_model"]
 
-AUTO: Final = "auto"
-"""`--keep-float auto`: trueloop chooses."""
-SAMPLES: Final = 2048
-"""Validation samples for the metric: half a point is ten samples."""
-CALIBRATED: Final = 512
-"""Training samples for calibration: more change the ranges little."""
-LAYER_SAMPLES: Final = 512
-"""Validation samples for each single layer."""
+AUTO: Final = "auto"  # `--keep-float auto`: trueloop chooses
+SAMPLES: Final = 2048  # Validation samples for the metric: half a point is ten samples
+CALIBRATED: Final = 512  # Training samples for calibration: more change the ranges little
+LAYER_SAMPLES: Final = 512  # Validation samples for each single layer
 NO_HELD_OUT: Final = "no validation or test data: measured on training samples that calibration did not use"
-SHOWN: Final = 5
-"""Layers named in `drop_message`."""
+SHOWN: Final = 5  # Layers named in `drop_message`
 
 
 @final
@@ -34,8 +29,7 @@ SHOWN: Final = 5
 class QuantizedModel:
     model: nn.Module
     report: Quantization
-    largest: float
-    """The largest change of an output caused by quantization."""
+    largest: float  # The largest change of an output caused by quantization
 
 
 def quantize_model(

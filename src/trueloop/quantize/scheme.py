@@ -58,14 +58,11 @@ class Scheme(ABC):
     """One way to quantize."""
 
     name: ClassVar[str]
-    layers: ClassVar[tuple[type[nn.Module], ...]]
-    """Types of layers that it quantizes."""
-    calibrates: ClassVar[bool] = False
-    """Does it need training samples?"""
+    layers: ClassVar[tuple[type[nn.Module], ...]]  # Types of layers that it quantizes
+    calibrates: ClassVar[bool] = False  # Does it need training samples?
     rounds_activations: ClassVar[bool] = False
     """Then another runtime may round a step differently, and the tolerance is wider."""
-    refuses: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    """Target -> why it does not support this scheme."""
+    refuses: ClassVar[Mapping[str, str]] = MappingProxyType({})  # Target -> why it does not support this scheme
 
     def unsupported(self) -> str:
         """Why it does not work with this machine or torch; empty: it does."""

@@ -25,8 +25,7 @@ from trueloop.quantize.scheme import Calibration
 
 __all__ = ["LAYERS", "REFUSES", "QuantizedGraph", "static_graph"]
 
-LAYERS = (nn.Linear, nn.Conv2d)
-"""Layers with 8-bit kernels."""
+LAYERS = (nn.Linear, nn.Conv2d)  # Layers with 8-bit kernels
 REFUSES: Final = MappingProxyType({"torchscript": "it cannot trace the converted graph (use pt2 or onnx)"})
 _LAYER_OPS: Final = (torch.ops.aten.conv2d.default, torch.ops.aten.linear.default)
 

@@ -31,8 +31,7 @@ UNSUPPORTED: Final = {
 """Targets without quantized models -> why."""
 BATCHES: Final = (1, 32)
 ROUNDS: Final = 15
-TURN: Final = 0.02
-"""Seconds of calls before it is the other model's turn."""
+TURN: Final = 0.02  # Seconds of calls before it is the other model's turn
 
 
 def check_target(scheme: Scheme, exporter: Exporter) -> None:

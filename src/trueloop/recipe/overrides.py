@@ -55,8 +55,7 @@ _SYNONYMS: Final = {
 _FIELD_OF: Final = {word: field for field, words in _SYNONYMS.items() for word in words.split()}
 
 _NOTHING: Final = ("none", "off", "null", "")
-_LENGTHS: Final = {"epochs": "steps", "steps": "epochs"}
-"""Two ways to set the length: one replaces the other."""
+_LENGTHS: Final = {"epochs": "steps", "steps": "epochs"}  # Two ways to set the length: one replaces the other
 
 
 def apply_overrides(recipe: Recipe, settings: Mapping[str, str]) -> Recipe:

@@ -15,10 +15,8 @@ from trueloop.recipe.recipe import DataRequest, Recipe
 
 __all__ = ["BagOfWords", "network", "read", "recipe"]
 
-BUCKETS: Final = 2**16
-"""Hash buckets for pairs and pieces of words."""
-WIDTH: Final = 16
-"""Of the word vectors."""
+BUCKETS: Final = 2**16  # Hash buckets for pairs and pieces of words
+WIDTH: Final = 16  # Of the word vectors
 
 
 def recipe() -> Recipe:

@@ -18,10 +18,8 @@ from trueloop.recipe.recipe import DataRequest, Recipe
 
 __all__ = ["GPT", "network", "read", "read_blocks", "recipe"]
 
-BLOCK: Final = 256
-"""Context length."""
-BYTES: Final = 256
-"""Tokens: every byte is one, so that no text has an unknown token."""
+BLOCK: Final = 256  # Context length
+BYTES: Final = 256  # Tokens: every byte is one, so that no text has an unknown token
 
 
 def recipe() -> Recipe:

@@ -11,8 +11,7 @@ from trueloop.recipes import shakespeare
 
 __all__ = ["network", "read", "recipe"]
 
-BLOCK: Final = 64
-"""Context length."""
+BLOCK: Final = 64  # Context length
 
 
 def recipe() -> Recipe:

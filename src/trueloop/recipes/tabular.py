@@ -13,10 +13,8 @@ from trueloop.recipe.recipe import DataRequest, Recipe
 
 __all__ = ["Network", "Reading", "recipe"]
 
-WIDTH: Final = 128
-"""Of the two hidden layers."""
-STEPS_PER_EPOCH: Final = 50
-"""The batch size, 16 to 1,024, is chosen for about this many steps."""
+WIDTH: Final = 128  # Of the two hidden layers
+STEPS_PER_EPOCH: Final = 50  # The batch size, 16 to 1,024, is chosen for about this many steps
 
 
 def recipe(table: str, target: str) -> Recipe:

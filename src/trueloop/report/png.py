@@ -9,8 +9,7 @@ from trueloop.results.document import Picture, Tile
 __all__ = ["GAP", "contact_sheet", "png"]
 
 GAP: Final = 2  # white pixels between two tiles
-SMALLEST: Final = 64
-"""Pixels of the longer side of a tile, at least: 8x8 pixels are too small to see."""
+SMALLEST: Final = 64  # Pixels of the longer side of a tile, at least: 8x8 pixels are too small to see
 SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
 
 

@@ -20,22 +20,15 @@ __all__ = ["CrashExplanation", "ExitCode", "NotApplicable", "Outcome", "Tally", 
 class ExitCode(IntEnum):
     """Every exit code of trueloop. A script that fails by itself keeps its own code, and the report says so."""
 
-    CLEAN = 0
-    """No problem: nothing found at or above --fail-on."""
+    CLEAN = 0  # No problem: nothing found at or above --fail-on
     FINDINGS = 1
     """Findings at or above --fail-on, a claim that fails, an export that is not verified, an error in your own code."""
-    TRUELOOP_FAILED = 3
-    """A part of trueloop failed, or a package is not installed."""
-    MISUSE = 4
-    """The command, a setting, a recipe or the data are wrong; nothing was run."""
-    STOPPED = 5
-    """A run stopped itself (NaN or Inf, collapse, hang), or a file cannot be written."""
-    LOST_PEER = 6
-    """This process lost the other processes of its run; the one that failed reports why."""
-    INTERRUPTED = 130
-    """Ctrl-C (SIGINT). In general 128 + N: signal N ended it."""
-    TERMINATED = 143
-    """SIGTERM."""
+    TRUELOOP_FAILED = 3  # A part of trueloop failed, or a package is not installed
+    MISUSE = 4  # The command, a setting, a recipe or the data are wrong; nothing was run
+    STOPPED = 5  # A run stopped itself (NaN or Inf, collapse, hang), or a file cannot be written
+    LOST_PEER = 6  # This process lost the other processes of its run; the one that failed reports why
+    INTERRUPTED = 130  # Ctrl-C (SIGINT). In general 128 + N: signal N ended it.
+    TERMINATED = 143  # SIGTERM
 
 
 @dataclass(frozen=True, slots=True)

@@ -229,8 +229,7 @@ class Advice:
     what: str
     gain: float  # times the samples per second
     computed_from: str  # the formula, with this run's numbers
-    key: str
-    """workers, resident, pin, read, fused, compile, graph, precision, batch, lift, threads, accumulate."""
+    key: str  # workers, resident, pin, read, fused, compile, graph, precision, batch, lift, threads, accumulate
     place: Place | None = None
 
 

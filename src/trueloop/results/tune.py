@@ -18,8 +18,7 @@ OBJECTIVES: Final[tuple[Objective, ...]] = ("throughput", "memory", "latency")
 Outcome = Literal["reference", "kept", "no gain", "refused", "failed", "unproved", "reported"]
 """unproved: better, but no time was left to verify it, so it is not chosen. reported: it would change the training."""
 
-Changes = Mapping[str, Any]
-"""Field of a recipe -> a different value; plain values only."""
+Changes = Mapping[str, Any]  # Field of a recipe -> a different value; plain values only
 
 
 def words_of(changes: Changes) -> str:

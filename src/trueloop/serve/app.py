@@ -24,8 +24,7 @@ from trueloop.serve.service import Service
 
 __all__ = ["HEADERS", "Middleware", "build_app"]
 
-OPEN: Final = frozenset(("/health", "/ready", "/", "/docs", "/openapi.json"))
-"""Routes without an API key."""
+OPEN: Final = frozenset(("/health", "/ready", "/", "/docs", "/openapi.json"))  # Routes without an API key
 CSP: Final = b"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'"
 SECURITY_HEADERS: Final = (
     (b"x-content-type-options", b"nosniff"),
@@ -33,10 +32,8 @@ SECURITY_HEADERS: Final = (
     (b"cache-control", b"no-store"),
     (b"content-security-policy", CSP),
 )
-HEADERS: Final = 2**15
-"""Bytes of a request's headers. The parser limits only headers that arrive in pieces."""
-CLOSED: Final = 499
-"""Counted for a caller that disconnected before the answer."""
+HEADERS: Final = 2**15  # Bytes of a request's headers. The parser limits only headers that arrive in pieces.
+CLOSED: Final = 499  # Counted for a caller that disconnected before the answer
 FAILED: Final = "Internal error; see the server's log."
 
 

@@ -4,10 +4,8 @@ from typing import Final, final
 
 __all__ = ["BatchTimes"]
 
-WEIGHT: Final = 0.2
-"""Of the newest batch: follows a machine that becomes slower, forgets a single slow batch."""
-CAUTION: Final = 3.0
-"""Deviations above the mean: 99 of 100 batches are faster."""
+WEIGHT: Final = 0.2  # Of the newest batch: follows a machine that becomes slower, forgets a single slow batch
+CAUTION: Final = 3.0  # Deviations above the mean: 99 of 100 batches are faster
 DECAY: Final = 0.99
 """Applied to the estimates of larger batches with each smaller one, so that a slow size is tried again."""
 

@@ -24,15 +24,11 @@ from trueloop.serve.limits import RETRY, Limits, Refused
 
 __all__ = ["Batcher", "Sample", "blank"]
 
-Sample = tuple[Array, ...]
-"""One array per input, without the batch dimension."""
+Sample = tuple[Array, ...]  # One array per input, without the batch dimension
 Shapes = tuple[tuple[int, ...], ...]
-BLANK_LENGTH: Final = 8
-"""Of a free dimension in the warm-up sample."""
-WARM: Final = 3
-"""Warm-up calls per batch size; the fastest one counts."""
-SPARE: Final = 0.8
-"""Share of the latency limit for waiting and computing; the rest is for reading and writing."""
+BLANK_LENGTH: Final = 8  # Of a free dimension in the warm-up sample
+WARM: Final = 3  # Warm-up calls per batch size; the fastest one counts
+SPARE: Final = 0.8  # Share of the latency limit for waiting and computing; the rest is for reading and writing
 
 
 @dataclass(slots=True)

@@ -12,8 +12,7 @@ from trueloop.errors import Misuse
 
 __all__ = ["Address", "Connection", "Reply"]
 
-LONGEST: Final = 2**16
-"""Bytes of an answer's headers."""
+LONGEST: Final = 2**16  # Bytes of an answer's headers
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +20,7 @@ class Address:
     host: str
     port: int
     secure: bool = False
-    key: str = ""
-    """API key."""
+    key: str = ""  # API key
 
     @classmethod
     def of(cls, url: str, key: str = "") -> Address:
@@ -53,10 +51,8 @@ class Reply:
 
     status: int
     body: bytes = b""
-    last: bool = False
-    """The server closes the connection."""
-    later: float = 0.0
-    """Retry-After, in seconds."""
+    last: bool = False  # The server closes the connection
+    later: float = 0.0  # Retry-After, in seconds
 
 
 @final

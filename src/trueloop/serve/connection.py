@@ -17,8 +17,7 @@ REFUSAL: Final = (
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\n"
     b"Content-Length: %d\r\n\r\n%b" % (len(NO_HTTP), NO_HTTP)
 )
-LINGER: Final = 0.5
-"""Seconds that an idle connection stays open at shutdown: a request may be on its way."""
+LINGER: Final = 0.5  # Seconds that an idle connection stays open at shutdown: a request may be on its way
 UPGRADE: Final = re.compile(rb"\r\nupgrade:", re.IGNORECASE)
 """Some clients ask for HTTP/2 first (Java). The parser would then ignore the body, so it must not see this header."""
 
@@ -27,10 +26,8 @@ class LimitedProtocol(HttpToolsProtocol):
     limits: ClassVar[Limits]
     patience: asyncio.TimerHandle | None = None
     ending = False
-    heading = True
-    """Expecting headers?"""
-    fruitless = 0
-    """Bytes since the last complete headers or piece of a body."""
+    heading = True  # Expecting headers?
+    fruitless = 0  # Bytes since the last complete headers or piece of a body
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)

@@ -24,10 +24,8 @@ from trueloop.serve.text_encoding import Encode, encoding_of
 
 __all__ = ["Inputs"]
 
-QUOTED: Final = 40
-"""Characters of a value that an error quotes."""
-LONG: Final = re.compile(rb"[0-9]{19}")
-"""A number that may need more than 64 bits."""
+QUOTED: Final = 40  # Characters of a value that an error quotes
+LONG: Final = re.compile(rb"[0-9]{19}")  # A number that may need more than 64 bits
 
 
 @final

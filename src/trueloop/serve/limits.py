@@ -13,8 +13,7 @@ __all__ = ["RETRY", "Budget", "Limits", "Refused", "Share", "read_body"]
 
 DISCARDED: Final = 256 * 2**20
 """Bytes of a too large body that are read and discarded, so that the caller gets to see the answer."""
-DISCARD_SECONDS: Final = 2.0
-"""Then the connection is closed."""
+DISCARD_SECONDS: Final = 2.0  # Then the connection is closed
 RETRY: Final = {"Retry-After": "1"}
 
 
@@ -22,26 +21,17 @@ RETRY: Final = {"Retry-After": "1"}
 class Limits:
     """The options of `trueloop serve`."""
 
-    batch: int = 32
-    """Samples computed at once."""
-    wait: float = 0.005
-    """Seconds that the first sample of a batch waits for others."""
+    batch: int = 32  # Samples computed at once
+    wait: float = 0.005  # Seconds that the first sample of a batch waits for others
     latency: float = math.inf
     """Seconds from reading a request to its answer; requests that would take longer are rejected with 429."""
-    queue: int = 256
-    """Samples that may wait, and the most that one request can have."""
-    body: int = 10_000_000
-    """Bytes of a request."""
-    timeout: float = 10.0
-    """Seconds to send a request, and seconds to answer it."""
-    grace: float = 10.0
-    """Seconds between SIGTERM and the end."""
-    pixels: int = 16_000_000
-    """Of an image, checked before it is decoded."""
-    connections: int = 1_000
-    """Further ones are closed."""
-    held: int = 256 * 2**20
-    """Bytes of all bodies that are being read."""
+    queue: int = 256  # Samples that may wait, and the most that one request can have
+    body: int = 10_000_000  # Bytes of a request
+    timeout: float = 10.0  # Seconds to send a request, and seconds to answer it
+    grace: float = 10.0  # Seconds between SIGTERM and the end
+    pixels: int = 16_000_000  # Of an image, checked before it is decoded
+    connections: int = 1_000  # Further ones are closed
+    held: int = 256 * 2**20  # Bytes of all bodies that are being read
 
 
 @final

@@ -34,16 +34,11 @@ __all__ = [
     "wait_ready",
 ]
 
-DIFFERENT: Final = 64
-"""Samples, asked again and again."""
-TOLERANCE: Final = 1e-4
-"""Between two answers for one sample: other batch sizes round differently."""
-WARM: Final = 200
-"""Requests before counting starts."""
-LONGEST_PAUSE: Final = 5.0
-"""Seconds that a caller waits after a 429, at most."""
-LENGTH: Final = 16
-"""Of a free dimension without a limit."""
+DIFFERENT: Final = 64  # Samples, asked again and again
+TOLERANCE: Final = 1e-4  # Between two answers for one sample: other batch sizes round differently
+WARM: Final = 200  # Requests before counting starts
+LONGEST_PAUSE: Final = 5.0  # Seconds that a caller waits after a 429, at most
+LENGTH: Final = 16  # Of a free dimension without a limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +52,11 @@ class Question:
 @dataclass(slots=True)
 class Outcome:
     seconds: float = 0.0
-    latencies: list[float] = field(default_factory=list)
-    """Of answered requests, in seconds."""
-    statuses: Counter[int] = field(default_factory=Counter)
-    """Of valid requests."""
-    wrong: int = 0
-    """Answers that differ from the model's own."""
-    malformed: dict[str, Counter[int]] = field(default_factory=dict)
-    """Kind -> statuses; 0: the connection was closed."""
-    memory: tuple[float, float] = (math.nan, math.nan)
-    """Bytes of the server, before and after."""
+    latencies: list[float] = field(default_factory=list)  # Of answered requests, in seconds
+    statuses: Counter[int] = field(default_factory=Counter)  # Of valid requests
+    wrong: int = 0  # Answers that differ from the model's own
+    malformed: dict[str, Counter[int]] = field(default_factory=dict)  # Kind -> statuses; 0: the connection was closed
+    memory: tuple[float, float] = (math.nan, math.nan)  # Bytes of the server, before and after
 
     def add(self, later: Outcome) -> None:
         """Another round of the same server."""

@@ -10,11 +10,9 @@ from trueloop.serve.client import Address, Connection, Reply, read_reply
 
 __all__ = ["MALFORMED"]
 
-HUGE: Final = 100_000_000
-"""Bytes."""
+HUGE: Final = 100_000_000  # Bytes
 PIECE: Final = b"1," * 2**15
-DRIP: Final = 0.25
-"""Seconds between two bytes of a slow caller."""
+DRIP: Final = 0.25  # Seconds between two bytes of a slow caller
 TLS_HELLO: Final = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 hello\r\n\r\n"
 
 

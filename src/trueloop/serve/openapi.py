@@ -13,8 +13,7 @@ from trueloop.serve.table_rows import column_range
 
 __all__ = ["ERROR", "PICTURE", "answers", "example", "model_schema", "predict_operation", "request_body", "simple"]
 
-PICTURE: Final = "picture-base64"
-"""Format of a string: base64 of a PNG or JPEG of the model's size."""
+PICTURE: Final = "picture-base64"  # Format of a string: base64 of a PNG or JPEG of the model's size
 Schema = dict[str, Any]
 MEANING: Final[Mapping[int, str]] = {
     400: "The body cannot be parsed: not JSON, not UTF-8, or a damaged form.",

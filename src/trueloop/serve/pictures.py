@@ -12,8 +12,7 @@ from trueloop.serve.limits import Refused
 
 __all__ = ["MODES", "picture", "scaled"]
 
-FORMATS: Final = ("PNG", "JPEG")
-"""Pillow has dozens of other decoders, each of them an attack surface."""
+FORMATS: Final = ("PNG", "JPEG")  # Pillow has dozens of other decoders, each of them an attack surface
 MODES: Final[Mapping[int, str]] = {1: "L", 3: "RGB", 4: "RGBA"}
 FULL: Final = 255
 NARROW: Final = 127

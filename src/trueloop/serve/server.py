@@ -20,11 +20,9 @@ from trueloop.serve.service import Service
 
 __all__ = ["listen", "run"]
 
-KEEP_ALIVE: Final = 75
-"""Seconds."""
+KEEP_ALIVE: Final = 75  # Seconds
 BACKLOG: Final = 512
-LAST: Final = 0.2
-"""Seconds for the model's thread to end."""
+LAST: Final = 0.2  # Seconds for the model's thread to end
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -21,10 +21,8 @@ from trueloop.serve.openapi import request_body
 
 __all__ = ["Service"]
 
-INLINE: Final = 2**16
-"""Bytes of JSON that are parsed in the event loop: handing them to a thread is slower."""
-DECODING: Final = 2
-"""Images and large bodies decoded at the same time: each may take tens of megabytes."""
+INLINE: Final = 2**16  # Bytes of JSON that are parsed in the event loop: handing them to a thread is slower
+DECODING: Final = 2  # Images and large bodies decoded at the same time: each may take tens of megabytes
 ENCODER: Final = json.JSONEncoder(allow_nan=False)
 
 

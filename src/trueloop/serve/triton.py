@@ -13,8 +13,7 @@ from trueloop.serve.limits import Limits
 
 __all__ = ["config_of", "write_triton"]
 
-BACKENDS: Final[Mapping[str, str]] = {"onnx": "onnxruntime", "torchscript": "pytorch"}
-"""Target -> Triton backend."""
+BACKENDS: Final[Mapping[str, str]] = {"onnx": "onnxruntime", "torchscript": "pytorch"}  # Target -> Triton backend
 LABELS: Final = "labels.txt"
 
 

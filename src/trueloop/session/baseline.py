@@ -25,12 +25,9 @@ from trueloop.track.metrics import current_rows, read_rows
 
 __all__ = ["Found", "Marks", "kept_baseline", "read_baseline"]
 
-SPREAD: Final = 3.0
-"""Standard deviations that count as noise: about one healthy run in several hundred is further away."""
-ENOUGH_RUNS: Final = 3
-"""Runs needed to trust the spread over seeds: two values are often close by chance."""
-LAST: Final = 5
-"""Last evaluations of a baseline whose spread estimates its noise, where no other estimate exists."""
+SPREAD: Final = 3.0  # Standard deviations that count as noise: about one healthy run in several hundred is further away
+ENOUGH_RUNS: Final = 3  # Runs needed to trust the spread over seeds: two values are often close by chance
+LAST: Final = 5  # Last evaluations of a baseline whose spread estimates its noise, where no other estimate exists
 UNKNOWN: Final = 0.1
 """Noise as a share of the value for a baseline with too few evaluations: wide, so that no run is stopped needlessly."""
 IMMATERIAL: Final = frozenset(
@@ -60,8 +57,7 @@ class Found:
     higher_is_better: bool
     value: float
     rows: tuple[tuple[int, float], ...]
-    others: tuple[float, ...]
-    """Best values of runs with the same recipe and a different seed."""
+    others: tuple[float, ...]  # Best values of runs with the same recipe and a different seed
 
     def with_noise(self, samples: int) -> Baseline:
         noise, words = self._noise(samples)

@@ -14,8 +14,7 @@ from trueloop.track.metrics import current_rows, read_rows
 
 __all__ = ["Comparison", "Parting", "compared", "parting"]
 
-Values = tuple[Any, ...]
-"""One for each run, in their order; None where a run has none."""
+Values = tuple[Any, ...]  # One for each run, in their order; None where a run has none
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +22,8 @@ class Parting:
     """Where another run's losses leave the first one's. Floats are compared as they are: to the last bit."""
 
     other: str
-    compared: int
-    """Losses that both runs logged for the same steps, up to and with the first that differs."""
-    step: int | None = None
-    """The first at which they differ; None: they never do."""
+    compared: int  # Losses that both runs logged for the same steps, up to and with the first that differs
+    step: int | None = None  # The first at which they differ; None: they never do
     kind: Literal["train", "valid"] = "train"
     here: float = 0.0
     there: float = 0.0
@@ -35,15 +32,11 @@ class Parting:
 @dataclass(frozen=True, slots=True)
 class Comparison:
     runs: tuple[RunSummary, ...]
-    labels: tuple[str, ...]
-    """Their names; their paths where names are shared."""
-    recipe: Mapping[str, Values]
-    """Fields of the recipe that differ."""
-    machine: Mapping[str, Values]
-    """Facts of the machine that differ."""
+    labels: tuple[str, ...]  # Their names; their paths where names are shared
+    recipe: Mapping[str, Values]  # Fields of the recipe that differ
+    machine: Mapping[str, Values]  # Facts of the machine that differ
     results: Mapping[str, Values]
-    partings: tuple[Parting, ...]
-    """Of each run but the first."""
+    partings: tuple[Parting, ...]  # Of each run but the first
 
 
 def compared(paths: Sequence[Path]) -> Comparison:

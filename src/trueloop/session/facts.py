@@ -37,16 +37,11 @@ FILE: Final = "facts.json"
 FORMAT: Final = 1
 IN_MEMORY: Final = 60_000
 """Samples read of a split in memory: all of MNIST. Hashing a sample of 784 bytes takes about two microseconds."""
-ELSEWHERE: Final = 1_000
-"""Samples read of a split that is not in memory: each may be a file."""
-BYTES: Final = 1 << 26
-"""Bytes read of a split: all 60,000 images of 28 x 28 pixels, or 16,000 blocks of 256 tokens."""
-SECONDS: Final = 0.5
-"""Time limit for each split, so that the run starts promptly."""
-VALUES: Final = 1 << 22
-"""Values of the first batch that are read: enough for a mean, and the copy stays small."""
-MOST_CLASSES: Final = 1_000
-"""Class counts are written up to this number of classes, so not for a vocabulary."""
+ELSEWHERE: Final = 1_000  # Samples read of a split that is not in memory: each may be a file
+BYTES: Final = 1 << 26  # Bytes read of a split: all 60,000 images of 28 x 28 pixels, or 16,000 blocks of 256 tokens
+SECONDS: Final = 0.5  # Time limit for each split, so that the run starts promptly
+VALUES: Final = 1 << 22  # Values of the first batch that are read: enough for a mean, and the copy stays small
+MOST_CLASSES: Final = 1_000  # Class counts are written up to this number of classes, so not for a vocabulary
 
 
 def write_facts(folder: Path, parts: Parts) -> str:

@@ -114,8 +114,7 @@ class RunFolder:
         return self.path / "checkpoints"
 
 
-_locks: Final[set[int]] = set()
-"""Open files that hold a lock of this process."""
+_locks: Final[set[int]] = set()  # Open files that hold a lock of this process
 
 
 def _let_go() -> None:

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["record_hang_in", "watch_for_hangs"]
 
-STOPPED_ITSELF: Final = 5
-"""Exit code; see docs/exit-codes.md."""
+STOPPED_ITSELF: Final = 5  # Exit code; see docs/exit-codes.md
 
 
 @contextmanager

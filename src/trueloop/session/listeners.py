@@ -25,8 +25,7 @@ class Listeners:
     """All hooks of a run as one."""
 
     hooks: Hook
-    notes: tuple[str, ...] = ()
-    """Notes to print at the start, such as a tracker that is not installed."""
+    notes: tuple[str, ...] = ()  # Notes to print at the start, such as a tracker that is not installed
     checks: LiveChecks | None = None
 
     @property

@@ -32,13 +32,10 @@ class RunSummary:
 
     path: Path
     status: Status
-    message: str = ""
-    """Why it failed, or what is damaged."""
+    message: str = ""  # Why it failed, or what is damaged
     recipe: str = ""
-    started: float = 0.0
-    """Seconds since 1970."""
-    seconds: float | None = None
-    """For how long it has trained."""
+    started: float = 0.0  # Seconds since 1970
+    seconds: float | None = None  # For how long it has trained
     step: int = 0
     total_steps: int | None = None
     metric: str = ""
@@ -46,8 +43,7 @@ class RunSummary:
     best: float | None = None
     best_step: int | None = None
     test: Mapping[str, float] | None = None
-    collapse: str = ""
-    """How it fell below its baseline and stayed there; empty: it did not."""
+    collapse: str = ""  # How it fell below its baseline and stayed there; empty: it did not
 
     @property
     def name(self) -> str:

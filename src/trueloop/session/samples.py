@@ -35,8 +35,7 @@ class Samples:
     """What was read."""
 
     hashes: tuple[bytes, ...]
-    targets: Tensor
-    """One row per sample; those of different lengths, one after another."""
+    targets: Tensor  # One row per sample; those of different lengths, one after another
 
     @property
     def count(self) -> int:

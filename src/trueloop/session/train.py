@@ -47,8 +47,7 @@ class Trained:
     """The result of a run."""
 
     ending: Ending
-    model: nn.Module
-    """With the best weights if there is a best checkpoint, else the last."""
+    model: nn.Module  # With the best weights if there is a best checkpoint, else the last
     folder: Path
     findings: tuple[Finding, ...]
 

@@ -14,18 +14,12 @@ from trueloop.taps.calls import tensors_in
 
 __all__ = ["are_windows", "digests", "integers", "likeness", "rows_of"]
 
-WORDS: Final = 512
-"""Words read of a sample: every second of a small image, every 300th of a large one."""
-WORK: Final = 1 << 18
-"""Words read of a batch: a fraction of a millisecond."""
-PARTS: Final = 8
-"""Tensors read of a batch."""
-COMPARED: Final = 64
-"""Samples, and values of each, that are compared."""
-LABELS: Final = 1 << 14
-"""Labels read of a batch."""
-SEED: Final = 20
-"""Seed of the multipliers' own generator; any will do."""
+WORDS: Final = 512  # Words read of a sample: every second of a small image, every 300th of a large one
+WORK: Final = 1 << 18  # Words read of a batch: a fraction of a millisecond
+PARTS: Final = 8  # Tensors read of a batch
+COMPARED: Final = 64  # Samples, and values of each, that are compared
+LABELS: Final = 1 << 14  # Labels read of a batch
+SEED: Final = 20  # Seed of the multipliers' own generator; any will do
 _ODD: Final = -7046029254386353131
 """The golden ratio in 64 bits, odd: makes the digest depend on the order of the tensors."""
 _BITS: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int32}

@@ -50,8 +50,7 @@ class ModuleCall:
     training: bool
     compiled: bool
     recalibration: bool
-    dropouts: int = 0
-    """Active dropout calls so far."""
+    dropouts: int = 0  # Active dropout calls so far
     output: Any = None
     failed: bool = False
 
@@ -70,22 +69,18 @@ class LossCall:
     function: str
     input: Tensor
     target: Tensor
-    options: Mapping[str, Any]
-    """The other arguments by name."""
+    options: Mapping[str, Any]  # The other arguments by name
     output: Tensor
     place: Place | None
-    began_ns: int = 0
-    """`perf_counter_ns` at the call."""
-    watch_predictions: bool = False
-    """Set by an observer that needs `prediction_compared`."""
+    began_ns: int = 0  # `perf_counter_ns` at the call
+    watch_predictions: bool = False  # Set by an observer that needs `prediction_compared`
 
 
 @dataclass(slots=True)
 class DetachCall:
     """The user detached a tensor from its graph; on deep steps only."""
 
-    function: str
-    """detach, item, tolist or numpy."""
+    function: str  # detach, item, tolist or numpy
     tensor: Tensor
     place: Place
 
@@ -144,8 +139,7 @@ class BuiltOptimizer:
 class StepCall:
     optimizer: Optimizer
     place: Place | None
-    index: int
-    """Watched steps of this optimizer before this one."""
+    index: int  # Watched steps of this optimizer before this one
     closure: bool
 
 
@@ -170,8 +164,7 @@ class ScalerStep:
     scaler: GradScaler
     optimizer: Optimizer
     place: Place | None
-    skipped: bool | None
-    """None if the optimizer skips in its own kernel: then only a smaller scale shows it."""
+    skipped: bool | None  # None if the optimizer skips in its own kernel: then only a smaller scale shows it
 
 
 @dataclass(slots=True)
@@ -201,8 +194,7 @@ class ScheduleCall:
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     place: Place | None
-    inside: bool
-    """Called by the step of another scheduler."""
+    inside: bool  # Called by the step of another scheduler
 
 
 @dataclass(slots=True)
@@ -215,8 +207,7 @@ class BuiltLoader:
 class DeviceRead:
     """The user's line read a value from a device, and the host waited for it; in TRANSFER_WINDOWS only."""
 
-    function: str
-    """item, cpu, bool ..."""
+    function: str  # item, cpu, bool ..
     device: str
     place: Place
     waited_ns: int
@@ -236,8 +227,7 @@ class ModuleMove:
 
     module: nn.Module
     function: str
-    changed: bool
-    """Its first parameter has a new device or dtype."""
+    changed: bool  # Its first parameter has a new device or dtype
     place: Place
     took_ns: int
 
@@ -250,8 +240,7 @@ class ParameterSet:
     name: str
     parameter: nn.Parameter
     place: Place | None
-    loading: bool
-    """By load_state_dict(assign=True)."""
+    loading: bool  # By load_state_dict(assign=True)
 
 
 @dataclass(slots=True)
@@ -264,14 +253,10 @@ class LoaderStart:
 class BatchDrawn:
     loader: DataLoader[Any] | None
     batch: Any
-    stacked: bool = False
-    """Built by PyTorch's default collate: dimension 0 of its tensors is the batch."""
-    waited_ns: int = 0
-    """How long the loop waited for it."""
-    computed_ns: int | None = None
-    """CPU time of that in its own thread; measured in the first steps only."""
-    number: int | None = None
-    """Which loader, in the order of first use; known even if only the iterator is still alive."""
+    stacked: bool = False  # Built by PyTorch's default collate: dimension 0 of its tensors is the batch
+    waited_ns: int = 0  # How long the loop waited for it
+    computed_ns: int | None = None  # CPU time of that in its own thread; measured in the first steps only
+    number: int | None = None  # Which loader, in the order of first use; known even if only the iterator is still alive
 
 
 @dataclass(slots=True)
@@ -286,10 +271,8 @@ class DropoutCall:
     function: str
     probability: float
     place: Place | None
-    owner: nn.Module | None
-    """The module whose method called it, directly or indirectly."""
-    callers: tuple[str, ...]
-    """The user's functions on the stack, innermost first."""
+    owner: nn.Module | None  # The module whose method called it, directly or indirectly
+    callers: tuple[str, ...]  # The user's functions on the stack, innermost first
 
 
 @dataclass(slots=True)
@@ -304,18 +287,15 @@ class StateLoad:
     module: nn.Module
     state: Mapping[str, Any]
     place: Place | None
-    direct: bool = True
-    """Called by the user's own line, not by a library."""
+    direct: bool = True  # Called by the user's own line, not by a library
 
 
 @dataclass(slots=True)
 class StateSave:
     value: object
-    file: object
-    """A path, or an object with a write method."""
+    file: object  # A path, or an object with a write method
     place: Place | None
-    direct: bool = True
-    """Called by the user's own line, not by a library."""
+    direct: bool = True  # Called by the user's own line, not by a library
 
 
 @dataclass(slots=True)
@@ -323,13 +303,10 @@ class FileRead:
     """The result of torch.load."""
 
     value: object
-    file: object
-    """A path, or an object with a read method."""
-    unsafe: bool
-    """weights_only=False, or a custom unpickler."""
+    file: object  # A path, or an object with a read method
+    unsafe: bool  # weights_only=False, or a custom unpickler
     place: Place | None
-    direct: bool
-    """Called by the user's own line, not by a library."""
+    direct: bool  # Called by the user's own line, not by a library
 
 
 @dataclass(slots=True)

@@ -19,8 +19,7 @@ __all__ = ["SavedOptimizer", "contents_of", "path_of", "saved_optimizers", "sett
 
 WIDTH: Final = 64
 """Entries of a list or mapping that are searched: a checkpoint has few parts, a saved dataset has many."""
-DEPTH: Final = 4
-"""Levels that are searched: {"state": {"models": [{...}]}}."""
+DEPTH: Final = 4  # Levels that are searched: {"state": {"models": [{...}]}}
 NO_SETTINGS: Final = ("params", "param_names", "lr", "initial_lr", "foreach", "fused", "capturable", "differentiable")
 """Entries of a parameter group that say nothing of what the optimizer does, and the rate, which a schedule moves."""
 Key = tuple[str, ...]
@@ -64,12 +63,9 @@ class SavedOptimizer:
     key: Key
     shapes: tuple[tuple[int, ...] | None, ...]
     """The shape of the largest tensor for each parameter, in the order of the groups; None without one."""
-    kinds: frozenset[str]
-    """exp_avg, momentum_buffer ..."""
-    settings: tuple[dict[str, Any], ...]
-    """The options of each group, without the learning rate."""
-    rates: tuple[tuple[float, float], ...]
-    """The learning rate of each group, and its initial one."""
+    kinds: frozenset[str]  # exp_avg, momentum_buffer ..
+    settings: tuple[dict[str, Any], ...]  # The options of each group, without the learning rate
+    rates: tuple[tuple[float, float], ...]  # The learning rate of each group, and its initial one
     steps: int
 
 

@@ -43,8 +43,7 @@ FUNCTIONS: Final = (
 SAME_SIZE: Final = ("all_reduce", "broadcast", "reduce")
 """Collectives that need the same number of elements on every rank."""
 
-FORWARDS: Final = 4
-"""First calls of a wrapper, which may wait for the other ranks: one of them rebuilds the buckets."""
+FORWARDS: Final = 4  # First calls of a wrapper, which may wait for the other ranks: one of them rebuilds the buckets
 
 FORWARD: Final = "forward of DistributedDataParallel"
 BACKWARD: Final = "backward of DistributedDataParallel"

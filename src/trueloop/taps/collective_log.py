@@ -24,16 +24,14 @@ __all__ = ["CollectiveLog", "read_collective_log"]
 
 SLOTS: Final = 256
 """Calls that are kept: several steps with several collectives each, so that the first difference is among them."""
-STACK: Final = 4
-"""User's lines kept for each call: `if rank == 0:` may be some functions further out."""
+STACK: Final = 4  # User's lines kept for each call: `if rank == 0:` may be some functions further out
 
 _RECORD: Final = struct.Struct("<QQQiiiqBddiiiiQ")
 """serial, number, direct, group, name, dtype, size, state, entered, left, four lines, and serial again to detect a
 partial write."""
 _STATES: Final[tuple[Literal["inside", "left", "failed"], ...]] = ("inside", "left", "failed")
 _NOTHING: Final = -1
-Group = tuple[str, tuple[int, ...]]
-"""A process group: its name and its ranks."""
+Group = tuple[str, tuple[int, ...]]  # A process group: its name and its ranks
 
 
 @final

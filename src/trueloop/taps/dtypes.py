@@ -24,24 +24,19 @@ _NO_ARITHMETIC: Final = (
     "ToCopy", "Clone", "Expand", "Index", "AsStrided", "Unbind", "Split", "CopySlices", "Copy",
 )  # fmt: skip
 """Operations without arithmetic: a cast to half precision and back is only a simulation."""
-_OPAQUE: Final = ("Compiled", "CheckpointFunction")
-"""Prefixes of nodes that stand for many hidden operations."""
+_OPAQUE: Final = ("Compiled", "CheckpointFunction")  # Prefixes of nodes that stand for many hidden operations
 _JOINS: Final = ("Add", "Sub", "Sum", "Mean", "Stack", "ToCopy", "View", "Squeeze", "Select", "Clone", "Mul", "Div")
 """Operations that combine the terms of a loss."""
-_TERMS: Final = 24
-"""Nodes next to the root that are searched for a factor."""
+_TERMS: Final = 24  # Nodes next to the root that are searched for a factor
 
 
 class DtypeSurvey(NamedTuple):
     """The result of a walk over a graph."""
 
-    formats: frozenset[torch.dtype]
-    """16-bit dtypes that operations computed in."""
-    leaves: dict[int, torch.dtype]
-    """id -> dtype of the leaves."""
+    formats: frozenset[torch.dtype]  # 16-bit dtypes that operations computed in
+    leaves: dict[int, torch.dtype]  # id -> dtype of the leaves
     whole: bool
-    scaler: Any
-    """A weak reference to the GradScaler that scaled the loss or one of its terms, or None."""
+    scaler: Any  # A weak reference to the GradScaler that scaled the loss or one of its terms, or None
 
 
 def dtypes_in(roots: Sequence[Any], limit: int = 20_000) -> DtypeSurvey:

@@ -27,10 +27,8 @@ if sys.platform == "linux":
 __all__ = ["CannotFork", "run_in_fork"]
 
 _WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-_READ: Final = 1
-"""PROT_READ."""
-_DIE_WITH_PARENT: Final = 1
-"""PR_SET_PDEATHSIG."""
+_READ: Final = 1  # PROT_READ
+_DIE_WITH_PARENT: Final = 1  # PR_SET_PDEATHSIG
 _FORBIDDEN: Final = (
     "os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.truncate", "os.link", "os.symlink", "os.system", "os.exec",
     "os.chmod",

@@ -15,8 +15,7 @@ from trueloop.torch_private.autograd import result_metadata, saved
 
 __all__ = ["LossShape", "Survey", "broadcast_in", "reduction_of", "scaler_of", "survey", "through_factors"]
 
-_MEAN: Final = 1
-"""torch's code for reduction='mean'."""
+_MEAN: Final = 1  # torch's code for reduction='mean'
 
 
 class LossShape(NamedTuple):
@@ -71,12 +70,9 @@ class Survey(NamedTuple):
     """The result of a walk over a graph."""
 
     nodes: int
-    whole: bool
-    """False if the walk ended at its limit."""
-    leaves: set[int]
-    """ids of the leaf tensors."""
-    stamps: list[Any]
-    """Stamps of earlier walks that visited nodes of this graph."""
+    whole: bool  # False if the walk ended at its limit
+    leaves: set[int]  # ids of the leaf tensors
+    stamps: list[Any]  # Stamps of earlier walks that visited nodes of this graph
 
 
 def survey(roots: Sequence[Any], stamp: object, limit: int = 20_000) -> Survey:

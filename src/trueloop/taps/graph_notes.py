@@ -9,20 +9,14 @@ __all__ += ["write_note"]
 
 ACTIVATION: Final = "trueloop.activation"
 """On the node of a softmax, sigmoid or clamp: (Place | None, name of the nn module class that applied it or '')."""
-BATCH: Final = "trueloop.batch"
-"""On the nodes of a model's outputs for a batch: an object that dies with the graph."""
-FORWARD: Final = "trueloop.forward"
-"""On the nodes of a model's outputs: an object that dies with the graph."""
-SCALED: Final = "trueloop.scaled"
-"""On the node of a loss that a GradScaler multiplied: a weak reference to the scaler."""
+BATCH: Final = "trueloop.batch"  # On the nodes of a model's outputs for a batch: an object that dies with the graph
+FORWARD: Final = "trueloop.forward"  # On the nodes of a model's outputs: an object that dies with the graph
+SCALED: Final = "trueloop.scaled"  # On the node of a loss that a GradScaler multiplied: a weak reference to the scaler
 SCALER_OFF: Final = "trueloop.scaler_off"
 """On the node of a loss that a disabled GradScaler returned unchanged: a weak reference to the scaler."""
-KEPT: Final = "trueloop.kept"
-"""On the node of a loss: an object that is counted until it dies with the graph."""
-LOOKED: Final = "trueloop.looked"
-"""On the node of a loss: facts about it and its targets, used if a backward follows."""
-WALKED: Final = "trueloop.walked"
-"""On every node that a walk visited: the stamp of the first such walk."""
+KEPT: Final = "trueloop.kept"  # On the node of a loss: an object that is counted until it dies with the graph
+LOOKED: Final = "trueloop.looked"  # On the node of a loss: facts about it and its targets, used if a backward follows
+WALKED: Final = "trueloop.walked"  # On every node that a walk visited: the stamp of the first such walk
 
 
 def write_note(tensor: Tensor, key: str, value: object) -> None:

@@ -22,23 +22,18 @@ _NORMS: Final = ("NativeBatchNorm", "CudnnBatchNorm", "MiopenBatchNorm", "Native
 _PRODUCTS: Final = ("Addmm", "Mm", "Linear")
 _TURNS: Final = ("T", "Transpose", "Permute")
 _CONVOLUTION: Final = "Convolution"
-_FAR: Final = 8
-"""Nodes between an activation and its layer: a norm, views, a residual sum."""
+_FAR: Final = 8  # Nodes between an activation and its layer: a norm, views, a residual sum
 
 
 class Activation(NamedTuple):
     """One use of an activation function. Holds live tensors: do not keep it."""
 
     function: Function
-    weight: Tensor
-    """Of the layer that feeds it."""
-    dimension: int
-    """The dimension of the values that counts units."""
-    rows: int
-    """The dimension of the weight that counts units."""
+    weight: Tensor  # Of the layer that feeds it
+    dimension: int  # The dimension of the values that counts units
+    rows: int  # The dimension of the weight that counts units
     values: Tensor
-    gate: bool
-    """Its values go into a product or sum before any weight, as with a gate."""
+    gate: bool  # Its values go into a product or sum before any weight, as with a gate
 
 
 def hidden_activations(root: Any, limit: int = 20_000) -> list[Activation]:

@@ -16,8 +16,7 @@ from trueloop.torch_private.dataloader import LoaderIterator, stacks_samples
 
 __all__ = ["LoaderTap"]
 
-TIMED_STEPS: Final = 256
-"""Steps in which the loading thread's CPU time is measured, at half a microsecond each."""
+TIMED_STEPS: Final = 256  # Steps in which the loading thread's CPU time is measured, at half a microsecond each
 
 
 class LoaderTap(Tap):

@@ -22,10 +22,8 @@ from trueloop.taps.replay_copy import Inputs, ReplayCopy, Trace
 
 __all__ = ["MixingPoint", "Summaries", "changed", "find_future_leak", "find_sample_mixing"]
 
-RECORDED: Final = 128 * 2**20
-"""Limit for intermediate values of one comparison, in bytes."""
-SAME: Final = 1e-5
-"""Relative to the largest value: a smaller difference is rounding."""
+RECORDED: Final = 128 * 2**20  # Limit for intermediate values of one comparison, in bytes
+SAME: Final = 1e-5  # Relative to the largest value: a smaller difference is rounding
 _REARRANGING: Final = frozenset(
     {"view", "reshape", "flatten", "unflatten", "transpose", "permute", "swapaxes", "movedim", "t", "flip", "roll",
     "view_as", "resize"}
@@ -39,14 +37,10 @@ class MixingPoint:
 
     operation: str
     layer: str
-    place: Place | None
-    """The user's line inside the model, or None."""
-    shape: tuple[int, ...]
-    """Of the output."""
-    given: tuple[int, ...]
-    """Shape of the first input tensor."""
-    over_first: bool
-    """A softmax over dimension 0."""
+    place: Place | None  # The user's line inside the model, or None
+    shape: tuple[int, ...]  # Of the output
+    given: tuple[int, ...]  # Shape of the first input tensor
+    over_first: bool  # A softmax over dimension 0
 
 
 @dataclass(slots=True)

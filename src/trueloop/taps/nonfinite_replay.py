@@ -41,8 +41,7 @@ _MASKING: Final = (
     "tril",
 )
 """Operations that write -inf on purpose."""
-_TURNING: Final = ("neg", "sub", "rsub", "mul", "abs")
-"""Operations that turn the -inf of a mask into +inf."""
+_TURNING: Final = ("neg", "sub", "rsub", "mul", "abs")  # Operations that turn the -inf of a mask into +inf
 _STEEP_AT_ZERO: Final = (
     "sqrt",
     "norm",

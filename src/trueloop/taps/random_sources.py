@@ -19,12 +19,9 @@ from trueloop.taps.place import here
 
 __all__ = ["Part", "RandomStates", "SeedRecorder", "is_generator", "parts_of", "reseed"]
 
-DEPTH: Final = 6
-"""Levels of attributes that are searched: a dataset in a subset in a wrapper, and its transforms."""
-MOST: Final = 4000
-"""Objects that are searched: enough for any program, and fast."""
-FEW: Final = 64
-"""Containers up to this size are searched completely; of larger ones, only the keys that are drawn."""
+DEPTH: Final = 6  # Levels of attributes that are searched: a dataset in a subset in a wrapper, and its transforms
+MOST: Final = 4000  # Objects that are searched: enough for any program, and fast
+FEW: Final = 64  # Containers up to this size are searched completely; of larger ones, only the keys that are drawn
 
 _GENERATORS: Final = (numpy.random.Generator, numpy.random.RandomState, random.Random, torch.Generator)
 _ATOMS: Final = (str, bytes, int, float, complex, bool, type(None), type, range)
@@ -35,11 +32,9 @@ class Part:
     """A tensor, an array or a generator that an object holds, and the attribute or global name that leads to it."""
 
     value: Any
-    owner: Any
-    """The object with the attribute; None for a global name."""
+    owner: Any  # The object with the attribute; None for a global name
     attribute: str
-    path: str
-    """The file of a global name."""
+    path: str  # The file of a global name
 
 
 def is_generator(value: object) -> bool:
@@ -171,10 +166,8 @@ class SeedRecorder:
     """Replaces the seeding functions: records calls and seeds, and, if `deaf`, uses a different seed each time."""
 
     deaf: bool = False
-    notes: list[tuple[str, str]] = field(default_factory=list)
-    """(function, repr of the seed)."""
-    place: Place | None = None
-    """The user's first line that seeds."""
+    notes: list[tuple[str, str]] = field(default_factory=list)  # (function, repr of the seed)
+    place: Place | None = None  # The user's first line that seeds
     _count: int = 0
 
     def install(self) -> None:

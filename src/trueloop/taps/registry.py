@@ -37,20 +37,16 @@ from trueloop.taps.transfer import TransferTap
 
 __all__ = ["TapRegistry"]
 
-FIRST_WINDOW: Final = 16
-"""Steps that are always watched: enough for rules that need several steps in a row."""
-WINDOW: Final = 6
-"""Steps of each later window: a step is compared with the one before it."""
-FIRST_PAUSE: Final = 60
-"""Steps of the first pause, before the cost is known."""
+FIRST_WINDOW: Final = 16  # Steps that are always watched: enough for rules that need several steps in a row
+WINDOW: Final = 6  # Steps of each later window: a step is compared with the one before it
+FIRST_PAUSE: Final = 60  # Steps of the first pause, before the cost is known
 LONGEST_PAUSE: Final = 2000
 """With any budget, a change in a long run (a new phase, an unfrozen layer) must be seen eventually."""
 WATCHED_PASSES: Final = 3
 """Passes over data, per line, that wake the taps: more would leave no pause if epochs are short."""
 EDGES: Final = frozenset(edge for window in TRANSFER_WINDOWS for edge in (window.start, window.stop))
 """Steps at which a transfer window begins or has ended."""
-REMEMBERED: Final = 200
-"""Step times kept on each side for the median."""
+REMEMBERED: Final = 200  # Step times kept on each side for the median
 
 
 class TapRegistry:

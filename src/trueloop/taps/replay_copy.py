@@ -29,8 +29,7 @@ from trueloop.usercode.source import source_of
 
 __all__ = ["CannotReplay", "Inputs", "ReplayCopy", "Trace", "mapped"]
 
-Inputs = tuple[tuple[Any, ...], dict[str, Any]]
-"""Positional and keyword arguments of a call."""
+Inputs = tuple[tuple[Any, ...], dict[str, Any]]  # Positional and keyword arguments of a call
 
 LARGEST: Final = 64 * 2**20
 """Limit for copied buffers and tensors, in bytes; larger sets of parameters are shared, not copied."""

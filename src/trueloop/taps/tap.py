@@ -23,8 +23,7 @@ _is_compiling = torch.compiler.is_compiling
 class Tap(ABC):
     """One part of torch, hooked or patched."""
 
-    topics: ClassVar[tuple[str, ...]]
-    """The topics it publishes; a tap without subscribers is not installed."""
+    topics: ClassVar[tuple[str, ...]]  # The topics it publishes; a tap without subscribers is not installed
 
     def __init__(self, bus: Bus) -> None:
         self.bus = bus

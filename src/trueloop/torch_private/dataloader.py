@@ -19,11 +19,9 @@ class PendingBatch:
     """A batch that the loop has asked a loader for and not received yet."""
 
     loader: int
-    number: int
-    """Its position in the epoch, from 0."""
+    number: int  # Its position in the epoch, from 0
     dataset: Any
-    workers: tuple[int, ...]
-    """The processes that fetch it; empty if this process does."""
+    workers: tuple[int, ...]  # The processes that fetch it; empty if this process does
 
 
 def pending_batch(frame: FrameType) -> PendingBatch | None:

@@ -17,13 +17,11 @@ __all__ += ["operator_packet", "operator_schema", "pytree", "tracing_state", "un
 
 is_transformed: Final[Callable[[], Any]] = torch._C._functorch.peek_interpreter_stack
 """Not None inside torch.func: vmap, grad, jvp ... 2.11+"""
-tracing_state: Final[Callable[[], Any]] = torch._C._get_tracing_state
-"""Not None inside torch.jit.trace. 2.11+"""
+tracing_state: Final[Callable[[], Any]] = torch._C._get_tracing_state  # Not None inside torch.jit.trace. 2.11+
 dispatch_modes: Final[Callable[[], int]] = torch._C._len_torch_dispatch_stack
 """The number of active dispatch modes (fake tensors, flop counters). 2.11+"""
 operator_schema: Final[Callable[[Any], Any]] = attrgetter("_schema")
 """Arguments and results of an operator, with what it writes and what aliases. 2.11+"""
 operator_packet: Final[Callable[[Any], Any]] = attrgetter("_overloadpacket")
 """`aten.add` of `aten.add.Tensor`: the key of torch's flop formulas. 2.11+"""
-PYTREE_LOGGER: Final = "torch.utils._pytree"
-"""The logger that reports types registered twice. 2.11+"""
+PYTREE_LOGGER: Final = "torch.utils._pytree"  # The logger that reports types registered twice. 2.11+

@@ -40,22 +40,17 @@ own_modules: Final[Callable[[nn.Module], dict[str, nn.Module | None]]] = attrget
 BUFFERS: Final = "_buffers"
 MEMBERS: Final = ("_parameters", BUFFERS, "_modules")
 """The attributes behind `own_parameters`, `own_buffers` and `own_modules`. 2.11+"""
-FORWARD_HOOKS: Final = ("_forward_hooks", "_forward_pre_hooks")
-"""Attributes that hold the hooks of a forward. 2.11+"""
+FORWARD_HOOKS: Final = ("_forward_hooks", "_forward_pre_hooks")  # Attributes that hold the hooks of a forward. 2.11+
 HOOKS: Final = (*FORWARD_HOOKS, "_backward_hooks", "_backward_pre_hooks")
 """Attributes that hold all hooks of a module's call. 2.11+"""
-COMPILED_CALL: Final = "_compiled_call_impl"
-"""The attribute that `module.compile()` sets; None otherwise. 2.11+"""
-CALL_FRAMES: Final = ("_wrapped_call_impl", "_call_impl")
-"""Functions between `model(x)` and `forward`. 2.11+"""
+COMPILED_CALL: Final = "_compiled_call_impl"  # The attribute that `module.compile()` sets; None otherwise. 2.11+
+CALL_FRAMES: Final = ("_wrapped_call_impl", "_call_impl")  # Functions between `model(x)` and `forward`. 2.11+
 LOAD_FRAME: Final = "_load_from_state_dict"
 """The function in which `load_state_dict(assign=True)` sets attributes. 2.11+"""
 WRAPPED_MODULE: Final = "_orig_mod"
 """The attribute of `torch.compile(module)` that holds the module; its state_dict has it as a prefix. 2.11+"""
-EXTRA_STATE: Final = "_extra_state"
-"""How the key of `get_extra_state` in a state_dict ends. 2.11+"""
-SYNC_BUFFERS: Final = "_sync_buffers"
-"""The method of DistributedDataParallel that broadcasts buffers. 2.11+"""
+EXTRA_STATE: Final = "_extra_state"  # How the key of `get_extra_state` in a state_dict ends. 2.11+
+SYNC_BUFFERS: Final = "_sync_buffers"  # The method of DistributedDataParallel that broadcasts buffers. 2.11+
 APPLY: Final = "_apply"
 """The method behind `to`, `cuda`, `half` ...: a class that overrides it moves its own tensors. 2.11+"""
 

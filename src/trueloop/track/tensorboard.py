@@ -13,8 +13,7 @@ from trueloop.hook import Ending, Hook, Row, Start
 __all__ = ["TensorBoard"]
 
 FOLDER: Final = "tensorboard"
-VERSION: Final = "brain.Event:2"
-"""From this version, readers void everything at or after the step of a session's start."""
+VERSION: Final = "brain.Event:2"  # From this version, readers void everything at or after the step of a session's start
 
 
 @final

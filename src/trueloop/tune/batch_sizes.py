@@ -13,11 +13,9 @@ from trueloop.tune.process import TrialFailed
 
 __all__ = ["batch_sizes", "knee_of", "largest_that_fits"]
 
-KNEE: Final = 1.1
-"""A doubling that gains less than this is past the knee."""
+KNEE: Final = 1.1  # A doubling that gains less than this is past the knee
 DOUBLINGS: Final = 6
-ROOM: Final = 0.9
-"""Share of the memory for training; allocators and other programs need the rest."""
+ROOM: Final = 0.9  # Share of the memory for training; allocators and other programs need the rest
 
 
 def batch_sizes(

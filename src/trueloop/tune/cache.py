@@ -18,8 +18,7 @@ from trueloop.tune.machine_facts import MachineFacts
 __all__ = ["cache_key", "read_cached", "write_cached"]
 
 FILE: Final = "tunings.json"
-VERSION: Final = 1
-"""Increase it when the search or the comparison changes."""
+VERSION: Final = 1  # Increase it when the search or the comparison changes
 
 
 def cache_key(

@@ -16,12 +16,10 @@ class Knob(ABC):
     """Recipe fields that belong together, and the values worth trying."""
 
     name: ClassVar[str]
-    on_cuda: ClassVar[float] = 1.0
-    """Expected gain as a factor: the most promising knob is tried first."""
+    on_cuda: ClassVar[float] = 1.0  # Expected gain as a factor: the most promising knob is tried first
     on_cpu: ClassVar[float] = 1.0
     helps: ClassVar[tuple[Objective, ...]] = OBJECTIVES
-    fields: ClassVar[tuple[str, ...]]
-    """The recipe fields. A field that the user has set is not changed."""
+    fields: ClassVar[tuple[str, ...]]  # The recipe fields. A field that the user has set is not changed.
 
     @abstractmethod
     def options(self, recipe: Recipe, facts: MachineFacts) -> list[Changes]:

@@ -37,28 +37,18 @@ BF16_FLAGS: Final = frozenset({"bf16", "avx512_bf16", "amx_bf16"})
 class MachineFacts:
     place: Place
     device: Literal["cpu", "cuda", "mps"]
-    cores: int
-    """Physical cores that this process may use."""
-    threads: int
-    """torch's default."""
+    cores: int  # Physical cores that this process may use
+    threads: int  # torch's default
     native_bf16: bool
-    compiler: str
-    """Why torch cannot compile; empty: it can."""
-    convolutions: bool
-    """Does the model have nn.Conv2d?"""
-    blocks: int
-    """Repeated blocks, for activation checkpointing."""
-    can_fuse: bool
-    """Does the optimizer have a fused step on this device?"""
-    data_bytes: int | None
-    """Size of the training data as tensors; None: they are read on demand."""
-    data_fit: bool
-    """Do they fit on the device?"""
+    compiler: str  # Why torch cannot compile; empty: it can
+    convolutions: bool  # Does the model have nn.Conv2d?
+    blocks: int  # Repeated blocks, for activation checkpointing
+    can_fuse: bool  # Does the optimizer have a fused step on this device?
+    data_bytes: int | None  # Size of the training data as tensors; None: they are read on demand
+    data_fit: bool  # Do they fit on the device?
     samples: int
-    shapes: str
-    """A digest of the parameter names and shapes and of the source of model and data."""
-    step_seconds: float = 0.0
-    """Of the reference, once measured."""
+    shapes: str  # A digest of the parameter names and shapes and of the source of model and data
+    step_seconds: float = 0.0  # Of the reference, once measured
 
 
 def gather_facts(recipe: Recipe, request: DataRequest) -> MachineFacts:

@@ -14,10 +14,8 @@ __all__ = ["FakeMeasurer", "FakeTrial", "Measurement", "Measurer"]
 @dataclass(frozen=True, slots=True)
 class Measurement:
     pace: Pace
-    faster: float = 1.0
-    """Speed relative to the variant that it was timed in turns with."""
-    sure: bool = True
-    """Do nearly all turns agree? Otherwise a gain is noise."""
+    faster: float = 1.0  # Speed relative to the variant that it was timed in turns with
+    sure: bool = True  # Do nearly all turns agree? Otherwise a gain is noise
 
 
 class Measurer(ABC):
@@ -50,10 +48,8 @@ class FakeTrial:
 
     step_seconds: float = 1e-3
     peak_bytes: int = 10**8
-    failures: tuple[str, ...] = ()
-    """Differences from the reference."""
-    fails: str = ""
-    """Why the trial fails."""
+    failures: tuple[str, ...] = ()  # Differences from the reference
+    fails: str = ""  # Why the trial fails
     sure: bool = True
 
 

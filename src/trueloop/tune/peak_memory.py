@@ -12,8 +12,7 @@ __all__ = ["PeakMemory", "resident_bytes"]
 
 _STATUS: Final = Path("/proc/self/status")
 _CLEAR: Final = Path("/proc/self/clear_refs")
-RESET_PEAK: Final = "5"
-"""Makes Linux restart the peak of a process."""
+RESET_PEAK: Final = "5"  # Makes Linux restart the peak of a process
 
 
 def resident_bytes(status: Path = _STATUS, name: str = "VmRSS") -> int:

@@ -20,8 +20,7 @@ __all__ = ["Process", "TrialFailed"]
 
 COMMAND: Final = ("-P", "-m", "trueloop.tune.trial")
 """-P: a user's file must not shadow a module of the standard library."""
-LOOK: Final = 0.1
-"""Seconds between two checks of its memory."""
+LOOK: Final = 0.1  # Seconds between two checks of its memory
 
 
 class TrialFailed(Exception):

@@ -17,30 +17,19 @@ from trueloop.tune.trial_spec import TrialSpec
 
 __all__ = ["ProcessMeasurer", "free_memory", "median_gain"]
 
-WINDOW: Final = 0.25
-"""Seconds of one turn: longer than a scheduler slice, shorter than changes of load."""
-TURNS: Final = 5
-"""For each of the two."""
-MORE_TURNS: Final = 9
-"""Where the first turns are inconclusive."""
-OPEN: Final = 0.05
-"""A gain or loss below this with turns that disagree is inconclusive."""
-HOPELESS: Final = 0.9
-"""Below this after three turns, no more turns are needed."""
-MEMORY_SHARE: Final = 0.8
-"""Share of the free memory that a trial may use."""
-DEVICE_SHARE: Final = 0.9
-"""Share of a CUDA device that two trials together may use."""
+WINDOW: Final = 0.25  # Seconds of one turn: longer than a scheduler slice, shorter than changes of load
+TURNS: Final = 5  # For each of the two
+MORE_TURNS: Final = 9  # Where the first turns are inconclusive
+OPEN: Final = 0.05  # A gain or loss below this with turns that disagree is inconclusive
+HOPELESS: Final = 0.9  # Below this after three turns, no more turns are needed
+MEMORY_SHARE: Final = 0.8  # Share of the free memory that a trial may use
+DEVICE_SHARE: Final = 0.9  # Share of a CUDA device that two trials together may use
 TOGETHER: Final = 0.35
 """Share of a CUDA device: a trial that uses more is not kept alive beside another, which would have too little room."""
-LONGEST: Final = 0.5
-"""Share of the time for one trial: a hang must not use all of it."""
-PROOF_SHARE: Final = 0.12
-"""Share of the time for the evidence of the reference."""
-STEPS: Final = (20, 100)
-"""Fewest and most steps of a comparison."""
-MOVED: Final = 2
-"""Loss curves of the reference from perturbed weights."""
+LONGEST: Final = 0.5  # Share of the time for one trial: a hang must not use all of it
+PROOF_SHARE: Final = 0.12  # Share of the time for the evidence of the reference
+STEPS: Final = (20, 100)  # Fewest and most steps of a comparison
+MOVED: Final = 2  # Loss curves of the reference from perturbed weights
 
 
 def free_memory() -> int:

@@ -12,8 +12,7 @@ from trueloop.results.tune import Trial, Tuning, words_of
 
 __all__ = ["MARK", "check_writable", "file_for", "write_recipe"]
 
-MARK: Final = "Written by `trueloop tune`"
-"""In the docstring of files that may be overwritten."""
+MARK: Final = "Written by `trueloop tune`"  # In the docstring of files that may be overwritten
 
 
 def file_for(name: str) -> Path:

@@ -26,15 +26,11 @@ REFERENCE: Final[Mapping[str, Any]] = {
     "program": "eager",
 }
 """Field values of the reference: plain eager PyTorch in fp32."""
-LEAST: Final = 0.02
-"""A smaller gain is not worth a change, and is noise on a busy machine."""
-LEAST_MEMORY: Final = 0.03
-"""The same for memory."""
-SLOWEST: Final = 0.5
-"""Share of the reference's speed: saving memory must not double the training time."""
+LEAST: Final = 0.02  # A smaller gain is not worth a change, and is noise on a busy machine
+LEAST_MEMORY: Final = 0.03  # The same for memory
+SLOWEST: Final = 0.5  # Share of the reference's speed: saving memory must not double the training time
 ROUNDS: Final = 2
-AGAIN: Final = 0.85
-"""An option below this in the first round is not tried again."""
+AGAIN: Final = 0.85  # An option below this in the first round is not tried again
 
 
 def reference_changes(recipe: Recipe) -> dict[str, Any]:

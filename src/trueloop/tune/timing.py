@@ -17,10 +17,8 @@ INTERVAL: Final = 0.05
 the device, so they must be rare."""
 LONGEST: Final = 0.3
 """Seconds: up to this the recipe's own interval is used, because programs that replay several steps depend on it."""
-STEPS: Final = 300_000
-"""Steps of a training that is only timed. Finite, because a schedule may be stored as a table."""
-WARM: Final = 2
-"""Rows of metrics before timing starts: the first includes compiling, the second its rest."""
+STEPS: Final = 300_000  # Steps of a training that is only timed. Finite, because a schedule may be stored as a table.
+WARM: Final = 2  # Rows of metrics before timing starts: the first includes compiling, the second its rest
 
 
 class Enough(Exception):

@@ -35,19 +35,16 @@ __all__ = ["MOVED", "Order", "collect_evidence", "disable_dropout"]
 MOVED: Final = 2.0**-8
 """Relative perturbation of the weights: one rounding to bf16, which has eight bits. A recipe does not choose between
 these initial weights, so the distance of their trainings is noise."""
-TRIES: Final = 24
-"""For the fp16 GradScaler to find a scale: it starts at 2^16 and halves."""
+TRIES: Final = 24  # For the fp16 GradScaler to find a scale: it starts at 2^16 and halves
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
     steps: int
     seeds: int
-    moved: int = 0
-    """Loss curves from perturbed weights, of the reference only."""
+    moved: int = 0  # Loss curves from perturbed weights, of the reference only
     gradients: bool = True
-    curve: bool = True
-    """Not for another batch size, whose steps are different."""
+    curve: bool = True  # Not for another batch size, whose steps are different
 
 
 def collect_evidence(subject: TrialRecipe, reference: Recipe, order: Order) -> dict[str, Any]:

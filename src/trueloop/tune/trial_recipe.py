@@ -19,10 +19,8 @@ from trueloop.recipe.recipe import DataRequest, Recipe
 
 __all__ = ["NEVER", "TrialRecipe"]
 
-NEVER: Final = 10**9
-"""Steps."""
-VALID: Final = 4096
-"""Validation samples for the metric: an accuracy of 0.9 is then known to half a point."""
+NEVER: Final = 10**9  # Steps
+VALID: Final = 4096  # Validation samples for the metric: an accuracy of 0.9 is then known to half a point
 
 
 @final

@@ -15,9 +15,6 @@ class TrialSpec:
     data: str | None = None
     download: bool = False
     changes: Mapping[str, Any] = field(default_factory=dict)
-    reference: Mapping[str, Any] = field(default_factory=dict)
-    """Changes that make the recipe the reference."""
-    log_every: int = 0
-    """Steps between two rows of metrics; 0: calibrate it."""
-    fraction: float = 1.0
-    """Share of the CUDA device's memory that it may use."""
+    reference: Mapping[str, Any] = field(default_factory=dict)  # Changes that make the recipe the reference
+    log_every: int = 0  # Steps between two rows of metrics; 0: calibrate it
+    fraction: float = 1.0  # Share of the CUDA device's memory that it may use

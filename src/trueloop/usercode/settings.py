@@ -19,8 +19,7 @@ from trueloop.finding import Finding, Severity
 
 __all__ = ["Settings", "load_settings", "severity_named"]
 
-KEYS: Final = ("select", "ignore", "per-file-ignores", "severity")
-"""The settings of [tool.trueloop]."""
+KEYS: Final = ("select", "ignore", "per-file-ignores", "severity")  # The settings of [tool.trueloop]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +30,7 @@ class Settings:
     """Path pattern, relative to the folder of pyproject.toml -> codes, prefixes or names."""
     severity: Mapping[str, Severity] = field(default_factory=dict)
     """Code, prefix or name -> severity; the longest match decides."""
-    root: str = ""
-    """The folder of pyproject.toml."""
+    root: str = ""  # The folder of pyproject.toml
 
     def ignores(self, finding: Finding) -> bool:
         if finding.place is None:

@@ -33,8 +33,7 @@ __all__ += [
 Loop: TypeAlias = ast.For | ast.While | ast.AsyncFor
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
-_MARK: Final = "\ufeff"
-"""The byte order mark that some editors write; Python ignores it."""
+_MARK: Final = "\ufeff"  # The byte order mark that some editors write; Python ignores it
 
 
 def line_of(place: Place | None) -> str:
@@ -42,8 +41,7 @@ def line_of(place: Place | None) -> str:
     return linecache.getline(place.path, place.line).rstrip("\n") if place else ""
 
 
-_base_folder: list[str] = []
-"""The folder that trueloop was started in, once set; a script may change the directory."""
+_base_folder: list[str] = []  # The folder that trueloop was started in, once set; a script may change the directory
 
 
 def set_base_folder(folder: str) -> None:

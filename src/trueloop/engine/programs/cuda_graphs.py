@@ -47,14 +47,11 @@ class _Slots:
     """What a stretch of steps reads and writes: one row, or one number, per step."""
 
     numbers: Tensor
-    inputs: Any
-    """Prepared batches, where they are not gathered inside the graph."""
+    inputs: Any  # Prepared batches, where they are not gathered inside the graph
     targets: Any
     rates: Tensor
-    ema_weights: Tensor
-    """The share of the weights in their moving average."""
-    hold: Tensor
-    """1: no step changes the weights."""
+    ema_weights: Tensor  # The share of the weights in their moving average
+    hold: Tensor  # 1: no step changes the weights
     losses: Tensor
     norms: Tensor
     skipped: Tensor

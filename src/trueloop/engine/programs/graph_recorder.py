@@ -8,8 +8,7 @@ import torch
 
 __all__ = ["CudaGraphRecorder", "GraphRecorder", "RepeatRecorder", "Work"]
 
-Work = Callable[[], None]
-"""Reads and writes tensors with fixed addresses only."""
+Work = Callable[[], None]  # Reads and writes tensors with fixed addresses only
 
 
 class GraphRecorder(ABC):

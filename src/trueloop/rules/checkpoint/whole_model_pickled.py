@@ -41,8 +41,7 @@ from trueloop.usercode.source import Edit, Source, called_name, calls_in, diff, 
 
 __all__ = ["WholeModelPickled"]
 
-FILE: Final = 1
-"""The position of the file among the arguments of torch.save."""
+FILE: Final = 1  # The position of the file among the arguments of torch.save
 
 
 @final

@@ -40,8 +40,7 @@ from trueloop.rules.rule import Findings, Rule
 
 __all__ = ["LabelsMisalignedWithInputs"]
 
-REPEATED: Final = 20
-"""Repeated inputs needed to rule out a coincidence."""
+REPEATED: Final = 20  # Repeated inputs needed to rule out a coincidence
 MOST_AGREEMENT: Final = 0.3
 """Agreement beyond chance, as a share of the possible, that must be ruled out. With 20% wrong labels it is 0.36 for two
 classes, 0.6 for ten."""

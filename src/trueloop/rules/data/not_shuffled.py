@@ -41,16 +41,13 @@ from trueloop.usercode.rewrite import shuffle_diff
 
 __all__ = ["NotShuffled"]
 
-CHUNK: Final = 16
-"""Minimum number of samples to count classes over: smaller batches have few classes in any order."""
+CHUNK: Final = 16  # Minimum number of samples to count classes over: smaller batches have few classes in any order
 CHUNKS: Final = 4
-SAMPLES: Final = 64
-"""With fewer samples the order cannot be determined."""
+SAMPLES: Final = 64  # With fewer samples the order cannot be determined
 STRENGTH: Final = 0.5
 """Association between batch and class (Cramér's V squared) above which the data is sorted by class. Random order gives
 nearly 0, two files with different class frequencies 0.1 to 0.2, sorted classes 0.9 to 1."""
-SIGMAS: Final = 10.0
-"""... and standard deviations above random order: never reached by coincidence."""
+SIGMAS: Final = 10.0  # ... and standard deviations above random order: never reached by coincidence.
 
 _ORDERS: Final = {
     "sequential": "reads the dataset in stored order",

@@ -44,12 +44,9 @@ from trueloop.usercode.source import called_name, calls_in, source_of
 
 __all__ = ["SameOrderEveryEpoch"]
 
-PASSES: Final = 3
-"""Two equal epochs may be a restart."""
-SHUFFLED: Final = 4
-"""Batches per epoch: a random order of four repeats once in 24 times, their samples almost never."""
-IN_ORDER: Final = 8
-"""Batches per epoch above which an unshuffled order is reported: fewer are a full batch in parts."""
+PASSES: Final = 3  # Two equal epochs may be a restart
+SHUFFLED: Final = 4  # Batches per epoch: a random order of four repeats once in 24 times, their samples almost never
+IN_ORDER: Final = 8  # Batches per epoch above which an unshuffled order is reported: fewer are a full batch in parts
 ALIKE: Final = 0.85
 """Distance between neighboring samples relative to any two: random order gives 1 (deviation 0.05 for the smallest
 sets checked), a series that keeps a third of its last value 0.82."""

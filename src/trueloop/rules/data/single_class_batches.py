@@ -40,12 +40,9 @@ __all__ = ["SingleClassBatches"]
 
 CONSECUTIVE: Final = 32
 """First batches of a pass, all of which are observed, so that the batches of each step are complete."""
-SAMPLES: Final = 8
-"""Minimum samples per batch: two samples are often of one class."""
-BATCHES: Final = 4
-"""Minimum single-class batches: fewer may be an odd start."""
-MOST: Final = 0.5
-"""Share of the batches that must exceed this."""
+SAMPLES: Final = 8  # Minimum samples per batch: two samples are often of one class
+BATCHES: Final = 4  # Minimum single-class batches: fewer may be an odd start
+MOST: Final = 0.5  # Share of the batches that must exceed this
 BY_CHANCE: Final = 0.25
 """Share of single-class batches in random order above which they are expected, e.g. 16 samples with a 92% class."""
 

@@ -47,22 +47,14 @@ from trueloop.rules.rule import Findings, Rule, path_and_line
 
 __all__ = ["TrainValidationOverlap"]
 
-ROWS: Final = 4
-"""Evaluated samples that must have been trained on: fewer may be natural duplicates."""
-SHARE: Final = 0.02
-"""Share of the evaluated samples: up to 1% of public datasets are duplicates across splits."""
-SIGMAS: Final = 4.0
-"""Standard deviations above the expected count."""
-DUPLICATES: Final = 2.0
-"""Factor on the expected duplicates: their number is itself only an estimate."""
-WHOLE: Final = 0.98
-"""Share above which all evaluated samples count as training samples: the rest was modified."""
-UNSEEN: Final = 5.0
-"""Pairs of duplicates that may exist although none was seen: more are missed only once in 150 cases."""
-MEASURED: Final = 100
-"""Evaluated samples needed to estimate the duplicates of a training set sampled with replacement."""
-EXPECTED: Final = 10.0
-"""Samples expected to repeat in a second epoch before the rule concludes that none ever does."""
+ROWS: Final = 4  # Evaluated samples that must have been trained on: fewer may be natural duplicates
+SHARE: Final = 0.02  # Share of the evaluated samples: up to 1% of public datasets are duplicates across splits
+SIGMAS: Final = 4.0  # Standard deviations above the expected count
+DUPLICATES: Final = 2.0  # Factor on the expected duplicates: their number is itself only an estimate
+WHOLE: Final = 0.98  # Share above which all evaluated samples count as training samples: the rest was modified
+UNSEEN: Final = 5.0  # Pairs of duplicates that may exist although none was seen: more are missed only once in 150 cases
+MEASURED: Final = 100  # Evaluated samples needed to estimate the duplicates of a training set sampled with replacement
+EXPECTED: Final = 10.0  # Samples expected to repeat in a second epoch before the rule concludes that none ever does
 
 
 @dataclass(slots=True)
@@ -70,11 +62,9 @@ class _Side:
     """The samples of one loader for one model, between two initializations of it."""
 
     first: BatchInspected
-    rows: dict[int, int] = field(default_factory=dict)
-    """Each sample, and the step at which it was first seen."""
+    rows: dict[int, int] = field(default_factory=dict)  # Each sample, and the step at which it was first seen
     pass_one: Counter[int] = field(default_factory=Counter)
-    last: int = 0
-    """The step of its last batch."""
+    last: int = 0  # The step of its last batch
     scored: bool = False
 
     def add(self, batch: BatchInspected, step: int) -> None:
@@ -96,16 +86,11 @@ class _Overlap:
 
     rows: int
     known: int
-    by_nature: float
-    """Known samples expected without a leak, from the duplicates that were seen."""
-    unseen: float
-    """... and from duplicates that may exist but were not seen."""
-    coverage: float
-    """Share of the training samples that were compared."""
-    whole: bool
-    """All evaluated samples are, or may be, training samples."""
-    part: bool
-    """They are fewer than the training samples."""
+    by_nature: float  # Known samples expected without a leak, from the duplicates that were seen
+    unseen: float  # ... and from duplicates that may exist but were not seen.
+    coverage: float  # Share of the training samples that were compared
+    whole: bool  # All evaluated samples are, or may be, training samples
+    part: bool  # They are fewer than the training samples
     everything: bool
     """All training samples are, or may be, among them, and no score was computed: features of all the data."""
     by_numbers: bool = False
@@ -127,8 +112,7 @@ class _Overlap:
         return self.everything or (self.whole and (beside_another or not self.part))
 
 
-_Key = tuple[int, int]
-"""(life, model)"""
+_Key = tuple[int, int]  # (life, model)
 
 
 @final

@@ -37,8 +37,7 @@ from trueloop.usercode.source import Source, called_name, calls_in, diff, source
 
 __all__ = ["AccumulationNotAveraged"]
 
-ENOUGH: Final = 2
-"""Windows of equal length: a single one may be a coincidence (a loss called twice)."""
+ENOUGH: Final = 2  # Windows of equal length: a single one may be a coincidence (a loss called twice)
 
 _SPLITS: Final = ("chunk", "split", "tensor_split", "array_split", "islice", "batched")
 """Calls that split one batch into several."""

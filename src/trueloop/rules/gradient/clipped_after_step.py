@@ -36,10 +36,8 @@ from trueloop.usercode.source import Edit, diff, source_of
 
 __all__ = ["ClippedAfterStep"]
 
-ENOUGH: Final = 2
-"""Late clips: a single one may belong to the start or the end of a run."""
-NO_LIMIT: Final = 1e6
-"""A limit this large clips nothing: the call only reads the norm."""
+ENOUGH: Final = 2  # Late clips: a single one may belong to the start or the end of a run
+NO_LIMIT: Final = 1e6  # A limit this large clips nothing: the call only reads the norm
 
 
 @final

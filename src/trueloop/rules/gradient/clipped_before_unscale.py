@@ -40,8 +40,7 @@ from trueloop.usercode.source import Source, called_name, calls_in, diff, source
 
 __all__ = ["ClippedBeforeUnscale"]
 
-ENOUGH: Final = 2
-"""Clips of scaled gradients on a line: a single one may belong to the start of a run."""
+ENOUGH: Final = 2  # Clips of scaled gradients on a line: a single one may belong to the start of a run
 
 
 @final

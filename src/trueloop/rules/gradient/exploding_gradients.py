@@ -35,16 +35,12 @@ from trueloop.rules.rule import Findings, Rule
 
 __all__ = ["ExplodingGradients"]
 
-GROWTH: Final = 1e3
-"""Times the first gradient norms. Healthy runs vary by 10, rarely by 100, over their whole length."""
+GROWTH: Final = 1e3  # Times the first gradient norms. Healthy runs vary by 10, rarely by 100, over their whole length.
 STILL: Final = 1.5
 """Times the median of the last third of the earlier measurements: the norm is still growing, not settled."""
-RECENT: Final = 3
-"""Consecutive measurements: a single large gradient is a hard batch."""
-EARLIER: Final = 4
-"""Measurements before them: the first three steps and one more."""
-FIRST: Final = 3
-"""Measurements that count as the first steps."""
+RECENT: Final = 3  # Consecutive measurements: a single large gradient is a hard batch
+EARLIER: Final = 4  # Measurements before them: the first three steps and one more
+FIRST: Final = 3  # Measurements that count as the first steps
 
 
 @final

@@ -42,8 +42,7 @@ from trueloop.usercode.source import Source, called_name, diff, source_of
 
 __all__ = ["IncompleteAccumulationWindow"]
 
-HABIT: Final = 2
-"""Windows of one length before it counts as the usual length."""
+HABIT: Final = 2  # Windows of one length before it counts as the usual length
 TIMES: Final[dict[str, int]] = {"dropped": 1, "mixed": 2, "unused": 1}
 """How often it must happen: one long window may be a coincidence, a discarded one is not."""
 

@@ -34,8 +34,7 @@ from trueloop.rules.rule import Findings, Rule
 
 __all__ = ["StepWithoutGradient"]
 
-ENOUGH: Final = 2
-"""One step without a gradient is a known trick to silence a scheduler warning."""
+ENOUGH: Final = 2  # One step without a gradient is a known trick to silence a scheduler warning
 
 
 @final

@@ -39,18 +39,13 @@ __all__ = ["VanishingGradients"]
 
 FALL: Final = 1e5
 """Last to first layer. Deep networks that train well stay within a few hundred; ten sigmoid layers exceed a million."""
-LAYERS: Final = 5
-"""With fewer layers the first one still gets a usable gradient."""
-RISING: Final = 0.7
-"""Share of adjacent layer pairs in which the layer closer to the output has the larger gradient."""
+LAYERS: Final = 5  # With fewer layers the first one still gets a usable gradient
+RISING: Final = 0.7  # Share of adjacent layer pairs in which the layer closer to the output has the larger gradient
 AT_ONE_PLACE: Final = 0.5
 """Largest share of the fall, in powers of ten, that one pair of layers may have: a gate falls at one place."""
-ENOUGH: Final = 4
-"""Consecutive measurements: the first three steps and a later one."""
-ADAMS_EPS: Final = 1e-8
-"""Below this, optimizers that normalize by the gradient size no longer do so."""
-SMALLEST: Final = 1e-18
-"""Below such a gradient, float32 underflows to zero: the squares in a norm leave its range."""
+ENOUGH: Final = 4  # Consecutive measurements: the first three steps and a later one
+ADAMS_EPS: Final = 1e-8  # Below this, optimizers that normalize by the gradient size no longer do so
+SMALLEST: Final = 1e-18  # Below such a gradient, float32 underflows to zero: the squares in a norm leave its range
 
 
 @final

@@ -47,14 +47,11 @@ from trueloop.usercode.source import Source, called_name, calls_in, source_of
 
 __all__ = ["WeightsUpdatedOutsideOptimizer"]
 
-LOOKS: Final = 3
-"""Pairs of steps that must all show it: an interpolation or a restart happens only sometimes."""
-GRADIENT_SHARE: Final = 0.01
-"""Share of the change above which the multiple of the gradient is more than rounding."""
+LOOKS: Final = 3  # Pairs of steps that must all show it: an interpolation or a restart happens only sometimes
+GRADIENT_SHARE: Final = 0.01  # Share of the change above which the multiple of the gradient is more than rounding
 SAME_DECAY: Final = 0.01
 """Relative spread of the factors of a manual decay: a constant differs by rounding, normalization by more."""
-STRONGEST_DECAY: Final = 0.5
-"""A change of more than half of a weight at once is not weight decay."""
+STRONGEST_DECAY: Final = 0.5  # A change of more than half of a weight at once is not weight decay
 
 Kind = Literal["gradient", "decay", ""]
 

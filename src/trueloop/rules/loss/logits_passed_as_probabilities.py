@@ -36,10 +36,8 @@ from trueloop.rules.rule import Findings, Rule
 
 __all__ = ["LogitsPassedAsProbabilities"]
 
-CALLS: Final = 2
-"""Calls that must show it: a first batch may be all zeros."""
-CLEARLY_POSITIVE: Final = 0.05
-"""A log-probability is at most zero; rounding in half precision stays far below this."""
+CALLS: Final = 2  # Calls that must show it: a first batch may be all zeros
+CLEARLY_POSITIVE: Final = 0.05  # A log-probability is at most zero; rounding in half precision stays far below this
 
 _LINEAR: Final = tuple(f"{name}Backward" for name in ["Addmm", "Mm", "Bmm", "Baddbmm", "Convolution", "Linear", "Mv"])
 _CLAMPS: Final = ("ClampBackward", "HardtanhBackward")

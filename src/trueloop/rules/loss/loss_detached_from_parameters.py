@@ -38,12 +38,10 @@ from trueloop.rules.rule import Findings, Rule, path_and_line
 
 __all__ = ["LossDetachedFromParameters"]
 
-ENOUGH: Final = 5
-"""Steps after which a layer without a gradient is no longer waiting for its turn."""
+ENOUGH: Final = 5  # Steps after which a layer without a gradient is no longer waiting for its turn
 UNREACHED: Final = 3
 """Consecutive steps, from the first, whose backward reached nothing: one may be a batch without a loss."""
-AT_LEAST: Final = 2
-"""The same in a run that ends earlier."""
+AT_LEAST: Final = 2  # The same in a run that ends earlier
 
 
 @final

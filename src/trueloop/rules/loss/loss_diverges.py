@@ -40,14 +40,11 @@ from trueloop.rules.rule import Findings, Rule
 
 __all__ = ["LossDiverges"]
 
-FIRST: Final = 5
-"""Initial losses: one odd batch does not move their median."""
-LAST: Final = 8
-"""Final losses: enough to distinguish a level from a spike."""
+FIRST: Final = 5  # Initial losses: one odd batch does not move their median
+LAST: Final = 8  # Final losses: enough to distinguish a level from a spike
 FAR: Final = 10.0
 """Required ratio to the initial loss: warm-up, dropout and varying batches change it by a factor of two or three."""
-NEAR: Final = 3.0
-"""None of the final losses may be below this ratio to the initial loss."""
+NEAR: Final = 3.0  # None of the final losses may be below this ratio to the initial loss
 TINY: Final = 1e-3
 """A loss that starts below this starts at its minimum (a copy of a teacher): then it must also end above 1."""
 

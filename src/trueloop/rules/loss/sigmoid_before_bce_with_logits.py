@@ -36,12 +36,9 @@ from trueloop.usercode.source import Removal, remove_activation
 
 __all__ = ["SigmoidBeforeBceWithLogits"]
 
-CALLS: Final = 2
-"""Calls that must show a sigmoid in the graph: a single one may be an experiment."""
-CALLS_BY_VALUE: Final = 6
-"""Calls that must show it if only the values are visible."""
-REACH: Final = 0.1
-"""By value, inputs must come this close to 0 and to 1 without passing them: small logits do not."""
+CALLS: Final = 2  # Calls that must show a sigmoid in the graph: a single one may be an experiment
+CALLS_BY_VALUE: Final = 6  # Calls that must show it if only the values are visible
+REACH: Final = 0.1  # By value, inputs must come this close to 0 and to 1 without passing them: small logits do not
 
 
 @final

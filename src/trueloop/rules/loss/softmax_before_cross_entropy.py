@@ -39,8 +39,7 @@ from trueloop.usercode.source import Removal, remove_activation
 
 __all__ = ["SoftmaxBeforeCrossEntropy"]
 
-CALLS: Final = 2
-"""Calls that must show it: one could be a coincidence, or the first batch of a constant model."""
+CALLS: Final = 2  # Calls that must show it: one could be a coincidence, or the first batch of a constant model
 
 
 @final

@@ -37,10 +37,8 @@ from trueloop.rules.rule import Findings, Rule
 
 __all__ = ["WrongTargetFormat"]
 
-CALLS: Final = 2
-"""Calls that must show it: a single odd batch is a different problem."""
-BEYOND: Final = 0.5
-"""How far outside [0, 1] non-integer targets may be: noisy labels of GANs reach 1.2 or 1.3."""
+CALLS: Final = 2  # Calls that must show it: a single odd batch is a different problem
+BEYOND: Final = 0.5  # How far outside [0, 1] non-integer targets may be: noisy labels of GANs reach 1.2 or 1.3
 
 _BINARY: Final = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
 

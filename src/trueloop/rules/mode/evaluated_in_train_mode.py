@@ -45,8 +45,7 @@ from trueloop.usercode.source import Source, diff, source_of
 
 __all__ = ["EvaluatedInTrainMode"]
 
-RARE: Final = 5
-"""Backwards between two single scored calls: pseudo-labels inside training come with every step or two."""
+RARE: Final = 5  # Backwards between two single scored calls: pseudo-labels inside training come with every step or two
 
 
 @dataclass(slots=True)
@@ -57,8 +56,7 @@ class _Pass:
     calls: int = 0
     scored: int = 0
     repeated_place: bool = False
-    repeats: int = 0
-    """Calls with the same input as the previous call."""
+    repeats: int = 0  # Calls with the same input as the previous call
     last: Forward | None = None
     places: set[Place | None] = field(default_factory=set)
 
@@ -77,14 +75,12 @@ class _Pass:
 class _History:
     """The calls of one model."""
 
-    trained: bool = False
-    """A backward went through the model in train mode."""
+    trained: bool = False  # A backward went through the model in train mode
     last_trained: Forward | None = None
     training_places: set[Place | None] = field(default_factory=set)
     current: _Pass | None = None
     singles: list[Forward] = field(default_factory=list)
-    waiting: list[_Pass] = field(default_factory=list)
-    """Evaluations before the first training."""
+    waiting: list[_Pass] = field(default_factory=list)  # Evaluations before the first training
 
 
 @final

@@ -36,8 +36,7 @@ from trueloop.rules.rule import Findings, Rule
 
 __all__ = ["NondeterministicEvaluation"]
 
-LEAST: Final = 1e-4
-"""Relative to the outputs: 100 times the effect of summation order in float32."""
+LEAST: Final = 1e-4  # Relative to the outputs: 100 times the effect of summation order in float32
 
 
 @final

@@ -41,8 +41,7 @@ from trueloop.usercode.source import Source, diff, source_of
 
 __all__ = ["TrainedInEvalMode"]
 
-STEPS: Final = 2
-"""Steps in eval mode before the rule reports: a single one may be an experiment."""
+STEPS: Final = 2  # Steps in eval mode before the rule reports: a single one may be an experiment
 
 
 @final

@@ -37,10 +37,8 @@ __all__ = ["DeadReluUnits"]
 
 SHARE: Final = 0.8
 """Share of a layer's units. With very similar inputs, half of a random layer's units are off for all samples."""
-UNITS: Final = 24
-"""Units needed: with 24, that chance alone turns off 80% in less than one layer in a thousand."""
-BACKWARDS: Final = 20
-"""Backwards needed before the last check: many units recover after the first steps."""
+UNITS: Final = 24  # Units needed: with 24, that chance alone turns off 80% in less than one layer in a thousand
+BACKWARDS: Final = 20  # Backwards needed before the last check: many units recover after the first steps
 
 
 @final

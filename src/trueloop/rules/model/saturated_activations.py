@@ -38,10 +38,8 @@ __all__ = ["SaturatedActivations"]
 
 SHARE: Final = 0.9
 """Share of the values, in every check. A layer whose inputs are ten times too large reaches 0.8 and still learns."""
-LOOKS: Final = 5
-"""Checks of a layer needed, from the first backward on."""
-BACKWARDS: Final = 20
-"""Backwards needed before the last check."""
+LOOKS: Final = 5  # Checks of a layer needed, from the first backward on
+BACKWARDS: Final = 20  # Backwards needed before the last check
 
 
 @final

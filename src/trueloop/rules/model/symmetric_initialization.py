@@ -34,8 +34,7 @@ from trueloop.rules.rule import Findings, Rule
 
 __all__ = ["SymmetricInitialization"]
 
-ENOUGH: Final = 3
-"""Optimizer steps after which units that can differ do."""
+ENOUGH: Final = 3  # Optimizer steps after which units that can differ do
 
 
 @final

@@ -35,10 +35,8 @@ from trueloop.rules.rule import Findings, Rule
 
 __all__ = ["UnusedParameters"]
 
-ENOUGH: Final = 10
-"""Steps after which layers that train in turns have all been used."""
-AT_LEAST: Final = 5
-"""Steps needed in a run that ends earlier."""
+ENOUGH: Final = 10  # Steps after which layers that train in turns have all been used
+AT_LEAST: Final = 5  # Steps needed in a run that ends earlier
 
 
 @final

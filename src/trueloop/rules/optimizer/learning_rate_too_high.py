@@ -39,28 +39,18 @@ from trueloop.rules.rule import Findings, Rule
 
 __all__ = ["LearningRateTooHigh"]
 
-FAR: Final = 0.1
-"""Relative change of a weight matrix in one step: 100 times the healthy one."""
+FAR: Final = 0.1  # Relative change of a weight matrix in one step: 100 times the healthy one
 EARLY: Final = 10
 """First steps, measured together: later the weights of Adam have grown so much that its steps look small."""
-LOOKS: Final = 3
-"""Measurements with large steps: one may be an accident."""
-LOSSES: Final = 30
-"""Losses needed to see their trend."""
-FALLEN: Final = 0.9
-"""A loss below this share of the lowest first value has fallen."""
-JUMP: Final = 3.0
-"""Peak over final loss: a batch of 8 does not move a median of five that far."""
-CLIMB: Final = 2.0
-"""Final loss over first loss."""
-SWING: Final = 4.0
-"""High over low values in the last quarter; 2.5 is chance for 16 squared errors."""
-BATCH, LARGE_BATCH = 8, 16
-"""Samples per loss needed, for jumps and for swings."""
-SCALE: Final = 1e-3
-"""Root mean square below which a weight started at (nearly) zero: it has no norm to compare with."""
-MAIN: Final = 0.8
-"""Share of all backwards that one line needs for its losses to be the training loss."""
+LOOKS: Final = 3  # Measurements with large steps: one may be an accident
+LOSSES: Final = 30  # Losses needed to see their trend
+FALLEN: Final = 0.9  # A loss below this share of the lowest first value has fallen
+JUMP: Final = 3.0  # Peak over final loss: a batch of 8 does not move a median of five that far
+CLIMB: Final = 2.0  # Final loss over first loss
+SWING: Final = 4.0  # High over low values in the last quarter; 2.5 is chance for 16 squared errors
+BATCH, LARGE_BATCH = 8, 16  # Samples per loss needed, for jumps and for swings
+SCALE: Final = 1e-3  # Root mean square below which a weight started at (nearly) zero: it has no norm to compare with
+MAIN: Final = 0.8  # Share of all backwards that one line needs for its losses to be the training loss
 
 
 @final

@@ -35,21 +35,15 @@ from trueloop.rules.rule import Findings, Rule
 
 __all__ = ["LearningRateTooLow"]
 
-STILL: Final = 1e-4
-"""Relative change of a weight over the run: a tenth of one healthy step."""
-STEPS: Final = 100
-"""Steps needed to conclude that nothing moves."""
-FALLEN: Final = 0.97
-"""A loss below this share of the first losses has improved."""
+STILL: Final = 1e-4  # Relative change of a weight over the run: a tenth of one healthy step
+STEPS: Final = 100  # Steps needed to conclude that nothing moves
+FALLEN: Final = 0.97  # A loss below this share of the first losses has improved
 DEPENDS: Final = 0.05
 """Relative first-order change of the loss if the weights change by their norm: about 1 at random weights, 0 at an
 optimum."""
-RISING: Final = 1.5
-"""Last learning rate over its median, in a warmup that has not ended."""
-SCALE: Final = 1e-3
-"""Root mean square below which a weight started at (nearly) zero: it has no norm to compare with."""
-MAIN: Final = 0.8
-"""Share of all backwards that one line needs for its losses to be the training loss."""
+RISING: Final = 1.5  # Last learning rate over its median, in a warmup that has not ended
+SCALE: Final = 1e-3  # Root mean square below which a weight started at (nearly) zero: it has no norm to compare with
+MAIN: Final = 0.8  # Share of all backwards that one line needs for its losses to be the training loss
 
 
 @final

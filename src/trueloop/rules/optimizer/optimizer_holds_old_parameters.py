@@ -35,8 +35,7 @@ from trueloop.rules.rule import Findings, Rule, plural
 
 __all__ = ["OptimizerHoldsOldParameters"]
 
-ENOUGH: Final = 5
-"""Steps after which a tensor without a gradient is not just used in turns."""
+ENOUGH: Final = 5  # Steps after which a tensor without a gradient is not just used in turns
 
 
 @final

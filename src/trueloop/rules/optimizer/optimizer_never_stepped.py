@@ -36,8 +36,7 @@ from trueloop.usercode.source import diff, source_of
 
 __all__ = ["OptimizerNeverStepped"]
 
-CLEARED: Final = 5
-"""Clearings without a step: a GAN takes up to five critic steps per generator step."""
+CLEARED: Final = 5  # Clearings without a step: a GAN takes up to five critic steps per generator step
 
 
 @final

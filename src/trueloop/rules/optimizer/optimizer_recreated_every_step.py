@@ -40,10 +40,8 @@ from trueloop.usercode.source import Edit, Source, called_name, calls_in, diff, 
 
 __all__ = ["OptimizerRecreatedEveryStep"]
 
-LIFE: Final = 2
-"""Steps that a dropped optimizer may have taken. The shortest epochs have two batches."""
-IN_A_ROW: Final = 3
-"""Dropped optimizers in a row: short stages do not come three times in a row."""
+LIFE: Final = 2  # Steps that a dropped optimizer may have taken. The shortest epochs have two batches.
+IN_A_ROW: Final = 3  # Dropped optimizers in a row: short stages do not come three times in a row
 PLAIN_CALLS: Final = ("parameters", "named_parameters", "filter", "list")
 """Calls in the line that give the same result inside and before the loop."""
 

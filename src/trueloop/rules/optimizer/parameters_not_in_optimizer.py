@@ -37,10 +37,8 @@ from trueloop.rules.rule import Findings, Rule, plural
 
 __all__ = ["ParametersNotInOptimizer"]
 
-ENOUGH: Final = 5
-"""Steps after which a script has created all its optimizers."""
-AT_LEAST: Final = 3
-"""Steps needed in a run that ends earlier."""
+ENOUGH: Final = 5  # Steps after which a script has created all its optimizers
+AT_LEAST: Final = 3  # Steps needed in a run that ends earlier
 
 
 @final

@@ -41,12 +41,10 @@ from trueloop.usercode.source import Source, called_name, calls_in, diff, source
 
 __all__ = ["PlateauWrongModeOrMetric"]
 
-ENOUGH: Final = 4
-"""Values needed to see their trend."""
+ENOUGH: Final = 4  # Values needed to see their trend
 COUNTED: Final = 6
 """Consecutive integers, from 0 or 1, that are a counter whatever their name: no count of hits grows like that."""
-KEPT: Final = 500
-"""Values kept per scheduler, from the first."""
+KEPT: Final = 500  # Values kept per scheduler, from the first
 
 _MORE_IS_BETTER: Final = (
     "acc", "accs", "accuracy", "accuracies", "f1", "auc", "auroc", "auprc", "precision", "recall", "iou", "miou",

@@ -41,10 +41,8 @@ from trueloop.usercode.source import diff, source_of
 
 __all__ = ["SchedulerEpochBatchMismatch"]
 
-CYCLES: Final = ("OneCycleLR", "CyclicLR")
-"""Schedulers defined per batch."""
-LENGTHY: Final = ("CosineAnnealingLR", "LinearLR", "PolynomialLR")
-"""Schedulers with a length, in batches or epochs."""
+CYCLES: Final = ("OneCycleLR", "CyclicLR")  # Schedulers defined per batch
+LENGTHY: Final = ("CosineAnnealingLR", "LinearLR", "PolynomialLR")  # Schedulers with a length, in batches or epochs
 NEITHER: Final = (
     *CYCLES,
     "CosineAnnealingLR",
@@ -54,12 +52,9 @@ NEITHER: Final = (
     "ReduceLROnPlateau",
 )
 """Schedulers whose learning rate rises again or depends on something else: a low value is not a finished decay."""
-PLANNED: Final = 5
-"""A cycle is in optimizer steps if the run took 1/5 (accumulation over four) to 2 times its length."""
-LONGEST_IN_EPOCHS: Final = 100
-"""A repeating cycle longer than this is not in epochs."""
-DEAD: Final = 1e-4
-"""Share of the highest learning rate below which nothing changes: usual decays end at 1e-2 or 1e-3."""
+PLANNED: Final = 5  # A cycle is in optimizer steps if the run took 1/5 (accumulation over four) to 2 times its length
+LONGEST_IN_EPOCHS: Final = 100  # A repeating cycle longer than this is not in epochs
+DEAD: Final = 1e-4  # Share of the highest learning rate below which nothing changes: usual decays end at 1e-2 or 1e-3
 
 
 @dataclass(slots=True)
@@ -68,13 +63,11 @@ class _Record:
 
     last: ScheduleStepped
     highest: float = 0.0
-    dead_since: int | None = None
-    """Optimizer steps when the learning rate fell below the limit for good."""
+    dead_since: int | None = None  # Optimizer steps when the learning rate fell below the limit for good
     explicit: bool = False
     in_this_pass: int = 0
     most_in_a_pass: int = 0
-    passes: int = 0
-    """Passes over a loader in which it was stepped."""
+    passes: int = 0  # Passes over a loader in which it was stepped
 
     def add(self, event: ScheduleStepped) -> None:
         self.last = event

@@ -39,8 +39,7 @@ from trueloop.usercode.source import Source, called_name, calls_in, diff, source
 
 __all__ = ["SchedulerNeverStepped"]
 
-STEPS: Final = 10
-"""Optimizer steps needed: a shorter run may be a trial of the first batches."""
+STEPS: Final = 10  # Optimizer steps needed: a shorter run may be a trial of the first batches
 PER_BATCH: Final = ("OneCycleLR", "CyclicLR")
 PLATEAU: Final = "ReduceLROnPlateau"
 

@@ -36,8 +36,7 @@ from trueloop.usercode.source import Edit, Source, diff, source_of
 
 __all__ = ["WeightDecayInAdam"]
 
-POSITION: Final = 4
-"""Index of `weight_decay` among the positional arguments of Adam and AdamW."""
+POSITION: Final = 4  # Index of `weight_decay` among the positional arguments of Adam and AdamW
 
 
 @final

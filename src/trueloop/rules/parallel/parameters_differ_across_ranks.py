@@ -40,8 +40,7 @@ from trueloop.rules.rule import Findings, Rule
 
 __all__ = ["ParametersDifferAcrossRanks"]
 
-LOOKS: Final = 2
-"""Consecutive checks, up to the last one, that must show a difference."""
+LOOKS: Final = 2  # Consecutive checks, up to the last one, that must show a difference
 
 _Pair = tuple[SampledParameter, SampledParameter]
 

@@ -40,12 +40,9 @@ from trueloop.usercode.source import called_name, source_of
 
 __all__ = ["RanksSeeSameBatches"]
 
-BATCHES: Final = 4
-"""Consecutive batches that must be equal: the first one may be a warmup on all ranks."""
-DISTINCT: Final = 3
-"""Distinct batches among them: fewer are full-batch training, or alternate between two fixed inputs."""
-EQUAL: Final = 1e-4
-"""Weights with a smaller relative difference are copies."""
+BATCHES: Final = 4  # Consecutive batches that must be equal: the first one may be a warmup on all ranks
+DISTINCT: Final = 3  # Distinct batches among them: fewer are full-batch training, or alternate between two fixed inputs
+EQUAL: Final = 1e-4  # Weights with a smaller relative difference are copies
 
 
 @final

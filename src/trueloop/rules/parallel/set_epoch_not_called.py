@@ -47,11 +47,9 @@ SURE: Final = 3
 class _Passes:
     """The passes at one line over one dataset."""
 
-    orders: set[tuple[int, int]] = field(default_factory=set)
-    """(epoch, seed) of the sampler."""
+    orders: set[tuple[int, int]] = field(default_factory=set)  # (epoch, seed) of the sampler
     passes: int = 0
-    trained: int = 0
-    """Passes that were trained on."""
+    trained: int = 0  # Passes that were trained on
     latest: SamplerPass | None = None
 
     def repeats(self) -> bool:

@@ -36,8 +36,7 @@ from trueloop.usercode.source import Edit, Source, called_name, diff, source_of
 
 __all__ = ["BackwardUnderAutocast"]
 
-ENOUGH: Final = 2
-"""Backwards in a context: the first one may be a warmup."""
+ENOUGH: Final = 2  # Backwards in a context: the first one may be a warmup
 
 
 @final

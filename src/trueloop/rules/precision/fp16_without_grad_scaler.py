@@ -40,10 +40,8 @@ from trueloop.rules.rule import Findings, Rule
 
 __all__ = ["Fp16WithoutGradScaler"]
 
-ENOUGH: Final = 3
-"""Steps with such gradients: a line that scales only some of its losses does so within three steps."""
-SHOWN: Final = 0.001
-"""Share of lost gradients from which the message gives the numbers."""
+ENOUGH: Final = 3  # Steps with such gradients: a line that scales only some of its losses does so within three steps
+SHOWN: Final = 0.001  # Share of lost gradients from which the message gives the numbers
 
 
 @final

@@ -36,8 +36,7 @@ from trueloop.rules.rule import Findings, Rule
 
 __all__ = ["GradScalerSkipsSteps"]
 
-ENOUGH: Final = 5
-"""Skipped steps after the search for a scale: fewer may be a few bad batches."""
+ENOUGH: Final = 5  # Skipped steps after the search for a scale: fewer may be a few bad batches
 SHARE: Final = 0.05
 """Share of skipped steps after the search. A healthy scaler that grows every 2000 steps skips one in 2000."""
 TRIES: Final = 2

@@ -36,8 +36,7 @@ from trueloop.rules.rule import Findings, Rule
 
 __all__ = ["GradScalerWithoutFp16"]
 
-ENOUGH: Final = 3
-"""Checked losses of a scaler: the first one may be a warmup."""
+ENOUGH: Final = 3  # Checked losses of a scaler: the first one may be a warmup
 
 
 @final

@@ -43,8 +43,7 @@ from trueloop.usercode.source import Source, called_name, calls_in, source_of
 
 __all__ = ["NanOrInfHidden"]
 
-ENOUGH: Final = 2
-"""Times: a single one may be an accident."""
+ENOUGH: Final = 2  # Times: a single one may be an accident
 QUESTIONS: Final = ("isnan", "isinf", "isfinite")
 REPLACERS: Final = ("where", "masked_fill", "nan_to_num", "nan_to_num_")
 SILENT: Final = (

@@ -39,8 +39,7 @@ from trueloop.rules.rule import Findings, Rule
 
 __all__ = ["Tf32Disabled"]
 
-AMPERE: Final = (8, 0)
-"""The first compute capability with TF32."""
+AMPERE: Final = (8, 0)  # The first compute capability with TF32
 WORTHWHILE: Final = 1.0
 """GFLOP of a forward from which it matters: about 50 microseconds on an A100 in float32, more than kernel launches."""
 

@@ -39,10 +39,8 @@ from trueloop.rules.rule import Findings, Rule
 
 __all__ = ["WeightsInHalfPrecision"]
 
-ENOUGH: Final = 3
-"""Steps that must show it."""
-LOST: Final = 0.5
-"""Share of unchanged values: below it, most updates have an effect."""
+ENOUGH: Final = 3  # Steps that must show it
+LOST: Final = 0.5  # Share of unchanged values: below it, most updates have an effect
 FULL_RATE: Final = 0.5
 """Steps count from this share of the largest learning rate: in warmup and at the end of a decay updates are small."""
 

@@ -35,20 +35,13 @@ from trueloop.rules.rule import Findings, Rule, plural
 
 __all__ = ["DataloaderBottleneck"]
 
-STEPS: Final = 20
-"""Steps needed to measure a share: fewer are mostly noise."""
-SHARE: Final = 0.3
-"""Share of a step on a GPU: below it, a perfect loader saves less than a third of the time."""
-WAIT_MS: Final = 5.0
-"""Milliseconds per step on a GPU: less is the cost of passing a batch, and noise."""
-IDLE: Final = 0.8
-"""Share of the batches at whose arrival the device was idle: nearly all."""
-SHARE_ON_CPU: Final = 0.5
-"""Share of a step on the CPU, where loader and model share the cores."""
-WAIT_MS_ON_CPU: Final = 20.0
-"""Milliseconds per step on the CPU: below it, starting workers does not pay."""
-ASLEEP: Final = 0.1
-"""A thread that computes for less than this share of a wait does not wait for the CPU."""
+STEPS: Final = 20  # Steps needed to measure a share: fewer are mostly noise
+SHARE: Final = 0.3  # Share of a step on a GPU: below it, a perfect loader saves less than a third of the time
+WAIT_MS: Final = 5.0  # Milliseconds per step on a GPU: less is the cost of passing a batch, and noise
+IDLE: Final = 0.8  # Share of the batches at whose arrival the device was idle: nearly all
+SHARE_ON_CPU: Final = 0.5  # Share of a step on the CPU, where loader and model share the cores
+WAIT_MS_ON_CPU: Final = 20.0  # Milliseconds per step on the CPU: below it, starting workers does not pay
+ASLEEP: Final = 0.1  # A thread that computes for less than this share of a wait does not wait for the CPU
 
 
 @final

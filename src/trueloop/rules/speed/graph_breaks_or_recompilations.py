@@ -34,8 +34,7 @@ from trueloop.rules.rule import Findings, Rule, plural
 
 __all__ = ["GraphBreaksOrRecompilations"]
 
-AGAIN: Final = 5
-"""Recompilations of one function: four have ordinary causes, and at eight the compiler gives up."""
+AGAIN: Final = 5  # Recompilations of one function: four have ordinary causes, and at eight the compiler gives up
 
 
 @final

@@ -37,8 +37,7 @@ from trueloop.usercode.source import diff, source_of
 
 __all__ = ["MemoryNotPinned"]
 
-MEGABYTES: Final = 1.0
-"""Per step: about 0.1 ms from pageable memory, as long as the calls around it."""
+MEGABYTES: Final = 1.0  # Per step: about 0.1 ms from pageable memory, as long as the calls around it
 
 
 @final

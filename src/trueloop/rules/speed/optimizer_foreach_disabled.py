@@ -34,8 +34,7 @@ from trueloop.usercode.source import diff, source_of
 
 __all__ = ["OptimizerForeachDisabled"]
 
-MANY: Final = 20
-"""Tensors: at about 10 microseconds each, their launches take as long as a short forward."""
+MANY: Final = 20  # Tensors: at about 10 microseconds each, their launches take as long as a short forward
 
 
 @final

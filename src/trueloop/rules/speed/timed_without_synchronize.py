@@ -53,8 +53,7 @@ WAITS: Final = frozenset({
 """Calls that wait for a device, or very likely do: printing reads a tensor, saving copies it."""
 OWN: Final = frozenset({"step", "backward", "forward", "zero_grad", "train", "eval", "update", "to"})
 """Methods of torch objects: a function of the file with the same name is a different one."""
-DEPTH: Final = 3
-"""Nested calls into functions of the same file that are followed."""
+DEPTH: Final = 3  # Nested calls into functions of the same file that are followed
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Loop = ast.For | ast.While | ast.AsyncFor
@@ -65,10 +64,8 @@ class _Timing:
     """A clock read into a variable, and read again for the difference."""
 
     start: ast.stmt
-    clock: ast.Call
-    """The second read."""
-    stop: ast.stmt
-    """The statement of the same block that contains it."""
+    clock: ast.Call  # The second read
+    stop: ast.stmt  # The statement of the same block that contains it
     between: list[ast.stmt]
 
 

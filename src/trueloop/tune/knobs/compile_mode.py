@@ -9,8 +9,7 @@ from trueloop.tune.machine_facts import MachineFacts
 
 __all__ = ["CompileMode"]
 
-LONG: Final = 0.02
-"""Seconds per step in fp32: above this, launch overhead is negligible."""
+LONG: Final = 0.02  # Seconds per step in fp32: above this, launch overhead is negligible
 
 
 @final

@@ -9,10 +9,8 @@ from trueloop.tune.machine_facts import MachineFacts
 
 __all__ = ["StepProgram"]
 
-LONG: Final = 0.02
-"""Seconds per step: above this, launch overhead is small, so graphs are tried last."""
-FEW: Final = 2
-"""Steps per replay for such models: a long graph takes long to record."""
+LONG: Final = 0.02  # Seconds per step: above this, launch overhead is small, so graphs are tried last
+FEW: Final = 2  # Steps per replay for such models: a long graph takes long to record
 
 
 @final

@@ -9,8 +9,7 @@ from trueloop.tune.machine_facts import MachineFacts
 
 __all__ = ["StepsPerReplay"]
 
-MOST: Final = 64
-"""Steps: more gain nothing, and a long graph takes long to record."""
+MOST: Final = 64  # Steps: more gain nothing, and a long graph takes long to record
 TRIED: Final = 2
 
 
