@@ -26,6 +26,8 @@ The training loop, with each event beside the line that causes it:
     replays of a forward                        BatchIndependenceTested, CausalityTested, EvaluationRepeated
                                                 NotFinite         the first NaN or Inf, and where it arose
 
+Three training steps and two evaluation calls are also recorded operation by operation: StepProgram (`program.py`).
+
 Events about data, number formats, several ranks and time are described in the files of those names.
 
 Every event is a frozen, slotted dataclass of numbers, names, shapes and places, so that it can be written to disk and
@@ -45,6 +47,7 @@ from trueloop.event.model import *
 from trueloop.event.optimizer import *
 from trueloop.event.parallel import *
 from trueloop.event.precision import *
+from trueloop.event.program import *
 from trueloop.event.run import *
 from trueloop.event.speed import *
 

@@ -22,9 +22,26 @@ from trueloop.measure import tensors
 __all__ = ["TOPICS", "TRANSFER_WINDOWS", "BackwardCall", "BatchDrawn", "BuiltLoader", "BuiltOptimizer", "BuiltScaler"]
 __all__ += ["BuiltSchedule", "BuiltWrapper", "ClipCall", "CollectiveCall", "DecisionCall", "DetachCall", "DeviceCopy"]
 __all__ += ["DeviceRead", "DropoutCall", "FileRead", "FiniteCheck", "InnerCall", "Joined", "LoaderStart", "LossCall"]
-__all__ += ["ModeChange", "ModuleCall", "ModuleMove", "NanReplaced", "ParameterSet", "PredictionCompared", "Restored"]
-__all__ += ["RunEnd", "ScalerStep", "ScalerUpdate", "ScheduleCall", "StateLoad", "StateSave", "StateTaken", "StepCall"]
-__all__ += ["UnscaleCall", "tensors_in"]
+__all__ += [
+    "ModeChange",
+    "ModuleCall",
+    "ModuleMove",
+    "NanReplaced",
+    "OperationCall",
+    "ParameterSet",
+    "PredictionCompared",
+]
+__all__ += [
+    "ProgramStart",
+    "Restored",
+    "RunEnd",
+    "ScalerStep",
+    "ScalerUpdate",
+    "ScheduleCall",
+    "StateLoad",
+    "StateSave",
+]
+__all__ += ["StateTaken", "StepCall", "UnscaleCall", "tensors_in"]
 
 
 TRANSFER_WINDOWS: Final = (range(4, 16), range(32, 44))
@@ -343,6 +360,24 @@ class BuiltWrapper:
 
 
 @dataclass(slots=True)
+class ProgramStart:
+    """From here on operations are published."""
+
+    phase: Literal["training", "evaluation"]
+
+
+@dataclass(slots=True)
+class OperationCall:
+    """A call of a function of torch that has returned; in sampled steps and evaluation calls only."""
+
+    name: str
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    output: Any
+    place: Place | None
+
+
+@dataclass(slots=True)
 class RunEnd:
     reason: str
     exception: BaseException | None = field(default=None)
@@ -393,6 +428,9 @@ TOPICS: Final = (
     "wrapper_called",  # DistributedDataParallel: with a graph
     "collective_called",  # CollectiveCall
     "collective_ended",  # CollectiveCall: it returned or raised
+    "program_started",  # ProgramStart
+    "operation_ended",  # OperationCall: between program_started and program_ended
+    "program_ended",  # ProgramStart
     "watching_resumed",  # None: after a pause, so remembered steps are out of date
     "run_ended",  # RunEnd
 )

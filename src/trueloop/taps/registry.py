@@ -26,6 +26,7 @@ from trueloop.taps.loader_init import LoaderInitTap
 from trueloop.taps.loss import LossTap
 from trueloop.taps.module import ModuleTap
 from trueloop.taps.module_move import ModuleMoveTap
+from trueloop.taps.operation import OperationTap
 from trueloop.taps.optimizer import OptimizerTap
 from trueloop.taps.parameter import ParameterTap
 from trueloop.taps.scaler import ScalerTap
@@ -63,7 +64,7 @@ class TapRegistry:
             ModuleTap(bus), LossTap(bus), ActivationTap(bus), DecisionTap(bus), DropoutTap(bus), BackwardTap(bus),
             ScalerTap(bus),
             DetachTap(bus), ClipTap(bus), FiniteCheckTap(bus), ScheduleTap(bus), TrainModeTap(bus), StateDictTap(bus),
-            ParameterTap(bus),
+            ParameterTap(bus), OperationTap(bus),
             OptimizerTap(bus, self._after_step), LoaderTap(bus, self._after_loader_start),
             CollectiveTap(bus), TransferTap(bus),  # last: they patch during the run, and must be removed first
         ]  # fmt: skip

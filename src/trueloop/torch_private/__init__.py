@@ -12,6 +12,7 @@ name.
     distributed.py  key-value stores
     foreach.py      operations on lists of tensors, fused optimizer kernels
     inductor.py     torch's compiler backend by its inner entry points (slow to import: import it where it is used)
+    modes.py        function modes that are active
     modules.py      base classes of layers, the dictionaries of a module, frames of a module call
     optimizers.py   hooks and the step frame of an optimizer
     profiler.py     profiler state, CUDA memory snapshots

@@ -4,7 +4,7 @@ What it sees
 ------------
 The input and the target of an elementwise loss have the same number of elements, in shapes that differ by dimensions of
 size 1, so broadcasting compares every prediction with every target. This covers `mse_loss` and similar functions, and
-losses in your own code (`((pred - y) ** 2).mean()`).
+any loss or metric in your own code (`((pred - y) ** 2).mean()`, `(pred.round() == y).mean()`).
 
 Why it hurts
 ------------
@@ -29,8 +29,9 @@ import ast
 from math import prod
 from typing import Final, final
 
-from trueloop.event import Backward, LossComputed, Place
+from trueloop.event import Backward, LossComputed, Place, StepProgram
 from trueloop.finding import Severity
+from trueloop.rules.program_view import LOSSES, ProgramView
 from trueloop.rules.rule import Findings, Rule
 from trueloop.usercode.source import called_name, calls_in, diff, source_of
 
@@ -94,6 +95,34 @@ class ShapesBroadcastInLoss(Rule):
             },
             place=event.broadcast_place,
         )
+
+    def on_step_program(self, event: StepProgram) -> Findings:
+        view = ProgramView(event)
+        for operation, prediction, target in view.comparisons:
+            first, second = view.values[prediction].shape, view.values[target].shape
+            shape = _crossed(first, second)
+            if shape is None or len(first) == len(second) or operation.name in LOSSES:
+                continue
+            if operation.place in self._places:
+                continue
+            self._places.add(operation.place)
+            what = "The loss" if operation.outputs[0] in view.on_loss_path else "This line"
+            yield self.finding(
+                event,
+                f"{what} combines a prediction {list(first)} with a target {list(second)}: broadcasting makes "
+                f"{list(shape)}, {prod(shape)} pairs instead of {prod(first)}.",
+                fix="Give prediction and target the same shape, e.g. `.squeeze(-1)` on the one with the extra "
+                "dimension.",
+                evidence={
+                    "operation": operation.name,
+                    "prediction_shape": list(first),
+                    "target_shape": list(second),
+                    "broadcast_shape": list(shape),
+                    "pairs": prod(shape),
+                    "expected": prod(first),
+                },
+                place=operation.place,
+            )
 
 
 def _crossed(first: Shape, second: Shape) -> Shape | None:

@@ -1,0 +1,188 @@
+"""Records the step program: what sampled steps and evaluation calls computed, as plain data."""
+
+import weakref
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+
+from trueloop.event import ModelUse, Operation, Option, StepProgram, Value
+from trueloop.measure.tensors import is_plain, is_readable, memory_of, tensors_in
+from trueloop.observers.observer import Observer
+from trueloop.taps.calls import BackwardCall, BatchDrawn, ModuleCall, OperationCall, ProgramStart
+
+__all__ = ["StepProgramObserver"]
+
+MOST_OPERATIONS: Final = 4000  # of one program
+MOST_ELEMENTS: Final = 2**20  # of a value whose numbers are read
+_SHORT: Final = 60  # characters of an argument
+_UNREAD: Final = ("item", "__bool__", "__float__", "__int__", "__len__", "size", "dim", "numel", "backward", "stride")
+_UNREAD_EITHER: Final = ("requires_grad_", "is_floating_point", "type", "element_size", "data_ptr", "__hash__")
+_RANDOM: Final = (
+    "randn",
+    "rand",
+    "randn_like",
+    "rand_like",
+    "randint",
+    "randperm",
+    "normal",
+    "bernoulli",
+    "multinomial",
+)
+
+
+@dataclass(slots=True)
+class _Program:
+    values: list[Value]
+    operations: list[Operation]
+    models: list[ModelUse]
+    losses: list[int]
+    known: dict[int, tuple[weakref.ref[Tensor], int]]
+    from_data: list[bool]  # of each value
+    memories: dict[int, int]
+    complete: bool = True
+
+
+class StepProgramObserver(Observer):
+    emits = (StepProgram,)
+
+    def prepare(self) -> None:
+        self._program: _Program | None = None
+        self._batch: set[int] = set()
+        """Addresses of the storages of the latest batch."""
+        self._buffers: dict[int, str] = {}
+        self._inputs: tuple[int, ...] = ()
+
+    # -- where tensors come from --
+
+    def batch_drawn(self, drawn: BatchDrawn) -> None:
+        self._batch = {memory_of(tensor) for tensor in tensors_in(drawn.batch, 64)}
+
+    def program_started(self, start: ProgramStart) -> None:
+        self._program = _Program([], [], [], [], {}, [], {})
+        self._buffers = {id(b): name for _, model in self.objects.living_models() for name, b in model.named_buffers()}
+
+    # -- what ran --
+
+    def operation_ended(self, call: OperationCall) -> None:
+        program = self._program
+        if program is None or call.name in _UNREAD_EITHER:
+            return
+        if len(program.operations) >= MOST_OPERATIONS:
+            program.complete = False
+            return
+        inputs = tuple(self._value(program, t) for t in _tensors((call.args, call.kwargs)))
+        data = any(program.from_data[index] for index in inputs)
+        made = () if call.name in _UNREAD else tuple(tensors_in(call.output, 64))
+        options = tuple(_options(call.args, call.kwargs))
+        number = float(call.output) if isinstance(call.output, (float, int)) and made == () and inputs else None
+        if not inputs and not made:
+            return
+        outputs = tuple(self._add(program, tensor, "operation", data) for tensor in made)
+        model = -1 if self.bus.call is None else self.bus.ordinal("model", self.bus.call.module)
+        program.operations.append(
+            Operation(call.name, inputs, outputs, options, call.place, model, torch.is_grad_enabled(), number)
+        )
+
+    def module_call_started(self, call: ModuleCall) -> None:
+        if self._program is not None:
+            given = [*tensors_in(call.args, 64), *tensors_in(call.kwargs, 64)]
+            self._inputs = tuple(self._value(self._program, tensor) for tensor in given)
+
+    def module_call_ended(self, call: ModuleCall) -> None:
+        known = self.objects.model(call.module)
+        if self._program is None or call.failed or known is None:
+            return
+        outputs = tuple(self._value(self._program, tensor) for tensor in tensors_in(call.output, 64))
+        number, name = known.number, known.name
+        self._program.models.append(ModelUse(number, name, self._inputs, outputs, call.place, call.training, call.grad))
+
+    def backward_started(self, call: BackwardCall) -> None:
+        if self._program is not None:
+            self._program.losses += [self._value(self._program, t) for t in call.tensors if isinstance(t, Tensor)]
+
+    def program_ended(self, start: ProgramStart) -> None:
+        program, self._program = self._program, None
+        if program is not None and program.operations:
+            place = program.models[0].place if program.models else None
+            self.emit(
+                StepProgram,
+                place,
+                start.phase,
+                tuple(program.values),
+                tuple(program.operations),
+                tuple(program.models),
+                tuple(program.losses),
+                program.complete,
+            )
+
+    # -- values --
+
+    def _value(self, program: _Program, tensor: Tensor) -> int:
+        """The number of a tensor; a new one for a tensor from before the program."""
+        entry = program.known.get(id(tensor))
+        if entry is not None and entry[0]() is tensor:
+            return entry[1]
+        if isinstance(tensor, nn.Parameter):
+            return self._add(program, tensor, "parameter", False, self.objects.name_of(tensor))
+        if id(tensor) in self._buffers:
+            return self._add(program, tensor, "buffer", False, self._buffers[id(tensor)])
+        if memory_of(tensor) in self._batch:
+            return self._add(program, tensor, "batch", True)
+        return self._add(program, tensor, "outside", True)
+
+    def _add(self, program: _Program, tensor: Tensor, origin: Any, data: bool, name: str = "") -> int:
+        number = len(program.values)
+        memory = program.memories.setdefault(memory_of(tensor), len(program.memories))
+        value = Value(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."), origin, name,
+                      tensor.requires_grad, memory)  # fmt: skip
+        program.values.append(_measured(value, tensor, data))
+        program.from_data.append(data)
+        program.known[id(tensor)] = (weakref.ref(tensor), number)
+        return number
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    return tensors_in(value, 64)
+
+
+@torch.no_grad()
+def _measured(value: Value, tensor: Tensor, data: bool) -> Value:
+    if not is_plain(tensor) or not is_readable(tensor) or tensor.numel() > MOST_ELEMENTS or not tensor.is_cpu:
+        return value
+    plain = tensor.detach()
+    if plain.dtype is torch.bool:
+        share = plain.float().mean().item()
+        return replace(value, smallest=float(share == 1), largest=float(share > 0), mean=share)
+    low, high = torch.aminmax(plain)
+    mean = plain.double().mean().item()
+    value = replace(value, smallest=float(low), largest=float(high), mean=mean, constant=bool(low == high))
+    if not data and plain.ndim >= 2:
+        value = replace(value, same_along=tuple(d for d in range(plain.ndim) if _same_along(plain, d)))
+    return value
+
+
+def _same_along(tensor: Tensor, dim: int) -> bool:
+    return tensor.shape[dim] > 1 and bool((tensor == tensor.narrow(dim, 0, 1)).all())
+
+
+# -- arguments that are no tensors --
+
+
+def _options(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[Option]:
+    for position, value in enumerate(args):
+        if not isinstance(value, Tensor) and (text := _text(value)) is not None:
+            yield str(position), text
+    for name, value in kwargs.items():
+        if not isinstance(value, Tensor) and (text := _text(value)) is not None:
+            yield name, text
+
+
+def _text(value: Any) -> str | None:
+    if value is None or isinstance(value, (bool, int, float, str, slice, torch.dtype)) or value is Ellipsis:
+        return repr(value)[:_SHORT] if not isinstance(value, str) else value[:_SHORT]
+    if isinstance(value, (tuple, list)) and len(value) <= 8:
+        return "(" + ", ".join(_text(item) or "tensor" for item in value) + ")"
+    return None

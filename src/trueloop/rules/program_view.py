@@ -1,0 +1,206 @@
+"""Questions to a step program: what made a value, what it depends on, and what roles values and dimensions have.
+
+Roles come from evidence, never from a name or a position alone. A question that the program cannot answer has the
+answer None, and a rule that gets None stays silent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Final
+
+from trueloop.event import Operation, Place, StepProgram, Value
+
+__all__ = ["ELEMENTWISE", "LOSSES", "VIEWS", "ProgramView"]
+
+VIEWS: Final = frozenset({
+    "view", "reshape", "flatten", "squeeze", "unsqueeze", "contiguous", "clone", "to", "float", "double", "half",
+    "bfloat16", "cpu", "cuda", "expand", "expand_as", "view_as", "reshape_as", "type_as", "detach", "data", "alias",
+    "long", "int", "dropout", "Dropout", "requires_grad_", "_unsafe_view", "identity",
+})  # fmt: skip
+"""Operations that pass on the values of their first input."""
+ELEMENTWISE: Final = frozenset({
+    "add", "sub", "mul", "div", "true_divide", "__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__",
+    "__truediv__", "__rtruediv__", "__iadd__", "__isub__", "__imul__", "__itruediv__", "add_", "sub_", "mul_", "div_",
+    "subtract", "multiply", "divide", "rsub", "minimum", "maximum", "where", "pow", "__pow__", "eq", "__eq__", "ne",
+    "__ne__", "gt", "__gt__", "lt", "__lt__", "ge", "__ge__", "le", "__le__", "logical_and", "logical_or", "__and__",
+    "__or__", "atan2", "xlogy", "fmod", "remainder",
+})  # fmt: skip
+"""Operations that combine two tensors element by element, and broadcast."""
+LOSSES: Final = frozenset({
+    "cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div", "mse_loss",
+    "l1_loss", "smooth_l1_loss", "huber_loss", "multi_margin_loss", "ctc_loss", "soft_margin_loss",
+    "multilabel_soft_margin_loss", "hinge_embedding_loss", "poisson_nll_loss", "gaussian_nll_loss",
+})  # fmt: skip
+_ROWWISE: Final = frozenset({
+    "linear", "embedding", "layer_norm", "relu", "relu_", "gelu", "tanh", "sigmoid", "silu", "leaky_relu", "elu",
+    "softplus", "exp", "log", "sqrt", "abs", "neg", "clamp", "float", "double", "long", "int", "to", "contiguous",
+    "clone", "dropout", "dropout_", "batch_norm", "softmax", "log_softmax", "square", "sin", "cos", "detach", "cpu",
+    "cuda", "type_as", "conv1d", "conv2d", "conv3d", "max_pool2d", "max_pool1d", "avg_pool1d", "avg_pool2d",
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "group_norm", "instance_norm", "rms_norm", "hardtanh", "mish",
+})  # fmt: skip
+"""Operations whose result has the samples of their first input where that has them."""
+_MOST: Final = 24  # operations to follow back
+
+
+class ProgramView:
+    """One recorded program, indexed."""
+
+    def __init__(self, program: StepProgram) -> None:
+        self.program = program
+        self.values = program.values
+        self.operations = program.operations
+
+    # -- structure --
+
+    @cached_property
+    def _maker(self) -> dict[int, Operation]:
+        return {output: operation for operation in self.operations for output in operation.outputs}
+
+    @cached_property
+    def readers(self) -> dict[int, list[Operation]]:
+        """The operations that read each value."""
+        found: dict[int, list[Operation]] = {}
+        for operation in self.operations:
+            for index in dict.fromkeys(operation.inputs):
+                found.setdefault(index, []).append(operation)
+        return found
+
+    def maker(self, value: int) -> Operation | None:
+        """The operation that made a value; None if it was there before."""
+        return self._maker.get(value)
+
+    def behind(self, value: int) -> Iterator[int]:
+        """The value and everything that it was computed from, nearest first."""
+        seen, waiting = {value}, [value]
+        while waiting:
+            index = waiting.pop(0)
+            yield index
+            maker = self.maker(index)
+            for source in () if maker is None else maker.inputs:
+                if source not in seen:
+                    seen.add(source)
+                    waiting.append(source)
+
+    def through_views(self, value: int) -> int:
+        """The value behind reshapes, casts, copies and dropout."""
+        for _ in range(_MOST):
+            maker = self.maker(value)
+            if maker is None or maker.name not in VIEWS or not maker.inputs:
+                return value
+            value = maker.inputs[0]
+        return value
+
+    @cached_property
+    def on_loss_path(self) -> frozenset[int]:
+        """The values from which a loss was computed."""
+        return frozenset(index for loss in self.program.losses for index in self.behind(loss))
+
+    # -- what a value depends on --
+
+    def _depending(self, origin: tuple[str, ...]) -> frozenset[int]:
+        found = {index for index, value in enumerate(self.values) if value.origin in origin}
+        for operation in self.operations:
+            if not found.isdisjoint(operation.inputs):
+                found.update(operation.outputs)
+        for use in self.program.models:  # a compiled or scripted model computes without operations that are seen
+            if "parameter" in origin:
+                found.update(use.outputs)
+        return frozenset(found)
+
+    @cached_property
+    def learned(self) -> frozenset[int]:
+        """Values that were computed with a parameter."""
+        return self._depending(("parameter",))
+
+    @cached_property
+    def from_data(self) -> frozenset[int]:
+        """Values that were computed from a batch, or from tensors from before the step."""
+        return self._depending(("batch", "outside"))
+
+    # -- roles --
+
+    @cached_property
+    def predictions(self) -> frozenset[int]:
+        """The outputs of models."""
+        return frozenset(index for use in self.program.models for index in use.outputs)
+
+    @cached_property
+    def inputs(self) -> frozenset[int]:
+        """The inputs of models."""
+        return frozenset(index for use in self.program.models for index in use.inputs)
+
+    @cached_property
+    def comparisons(self) -> tuple[tuple[Operation, int, int], ...]:
+        """Where a prediction meets a target outside of models: the operation, the prediction and the target."""
+        found = []
+        for operation in self.operations:
+            if operation.model >= 0 or len(operation.inputs) < 2:
+                continue
+            if operation.name not in ELEMENTWISE and operation.name not in LOSSES and operation.name != "gather":
+                continue
+            one, other = operation.inputs[:2]
+            if (one in self.learned) != (other in self.learned):
+                found.append((operation, one, other) if one in self.learned else (operation, other, one))
+        return tuple(found)
+
+    def sample_dim(self, value: int) -> int | None:
+        """The dimension of the samples, if it is certain: of a batch that PyTorch stacked, of rows picked by an index
+        of samples, of a list that was stacked; followed through operations that keep it."""
+        for _ in range(_MOST):
+            if self.values[value].origin == "batch":
+                return 0
+            maker = self.maker(value)
+            if maker is None or not maker.inputs:
+                return None
+            if maker.name == "stack":
+                return 0 if dict(maker.options).get("dim", dict(maker.options).get("1", "0")) == "0" else None
+            if maker.name == "__getitem__" and self._picks_rows(maker):
+                return 0
+            source = maker.inputs[0]
+            if maker.name in _ROWWISE or (maker.name in ELEMENTWISE and self._same_shape(source, value)):
+                value = source
+                continue
+            if maker.name in ELEMENTWISE and len(maker.inputs) > 1 and self._same_shape(maker.inputs[1], value):
+                value = maker.inputs[1]
+                continue
+            return None
+        return None
+
+    def _same_shape(self, one: int, other: int) -> bool:
+        return self.values[one].shape == self.values[other].shape
+
+    def _picks_rows(self, operation: Operation) -> bool:
+        """`X[idx]` with a tensor of indices."""
+        index = [self.values[i] for i in operation.inputs[1:]]
+        picked = self.values[operation.outputs[0]].shape if operation.outputs else ()
+        return (
+            len(index) == 1
+            and not operation.options
+            and index[0].dtype == "int64"
+            and len(index[0].shape) == 1
+            and index[0].shape == picked[:1]
+        )
+
+    def value(self, index: int) -> Value:
+        return self.values[index]
+
+    def place_of(self, value: int) -> Place | None:
+        """The line that made a value."""
+        maker = self.maker(value)
+        return None if maker is None else maker.place
+
+    @staticmethod
+    def option(operation: Operation, name: str, position: int) -> str | None:
+        """An argument by its name or position; None if it was not given."""
+        given = dict(operation.options)
+        return given.get(name, given.get(str(position)))
+
+    def dim_of(self, operation: Operation) -> int | None:
+        """The dimension over which softmax, argmax, sum ... run, counted from 0."""
+        text = self.option(operation, "dim", 1)
+        if text is None or not operation.inputs or not text.lstrip("-").isdigit():
+            return None
+        rank = len(self.values[operation.inputs[0]].shape)
+        return int(text) % rank if rank else None

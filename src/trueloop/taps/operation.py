@@ -1,0 +1,135 @@
+"""Publishes every operation of a few training steps and evaluation calls, by a function mode.
+
+A function mode sees a call as the user or the layer wrote it (`F.cross_entropy`, `a - b`), with the arguments. It costs
+1.5x on the steps that it sees, so it sees few: the first complete ones, some later ones, and the first evaluations.
+"""
+
+from typing import Any, Final
+
+from torch.overrides import TorchFunctionMode
+
+from trueloop.taps.bus import Bus
+from trueloop.taps.calls import ModeChange, ModuleCall, OperationCall, ProgramStart, StepCall
+from trueloop.taps.place import UNSEEN, here
+from trueloop.taps.tap import Tap
+from trueloop.torch_private.compiler import compiler_callback, has_compiled
+from trueloop.torch_private.modes import function_modes, has_only_default_device
+
+__all__ = ["OperationTap"]
+
+TRAINING_STEPS: Final = frozenset({1, 2, 3, 24, 120})
+"""Steps, of one optimizer, that are published. Step 0 is not: where it begins is not known."""
+EVALUATIONS: Final = 3  # evaluations that are published
+CALLS: Final = 3  # calls of models in each
+_FEW: Final = ("data", "T", "mT", "H", "real")  # attributes that are operations
+
+
+class OperationTap(Tap):
+    topics = ("operation_ended",)
+
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
+        self._mode: _Operations | None = None
+        self._program: ProgramStart | None = None
+        self._evaluations = 0
+        self._calls = 0
+
+    def install(self) -> None:
+        self.bus.subscribe([self])
+
+    def remove(self) -> None:
+        self._end()
+
+    def sleep(self) -> None:
+        self._end()
+
+    # -- when --
+
+    def step_ended(self, call: StepCall) -> None:
+        """A step begins where the one before it has ended."""
+        if self._program is not None and self._program.phase == "training":
+            self._end()
+        if call.index + 1 in TRAINING_STEPS and not call.closure:
+            self._begin("training")
+
+    def mode_set(self, change: ModeChange) -> None:
+        if change.training or self._evaluations >= EVALUATIONS:
+            return
+        if self._program is None:
+            self._begin("evaluation")
+
+    def module_call_started(self, call: ModuleCall) -> None:
+        if call.compiled or (self._program is not None and call.grad and self._program.phase == "evaluation"):
+            self._end()
+            return
+        if self._program is None and not call.grad and self._evaluations < EVALUATIONS and self.bus.step:
+            self._begin("evaluation")
+        self._calls += 1
+        if self._program is not None and self._program.phase == "evaluation" and self._calls > CALLS:
+            self._end()
+
+    def loader_started(self, _: object) -> None:
+        if self._program is not None and self._program.phase == "evaluation" and self._calls:
+            self._end()
+
+    # -- how --
+
+    def _begin(self, phase: Any) -> None:
+        if has_compiled() or self.bus.sharded or (function_modes() and not has_only_default_device()):
+            return  # a mode would make compiled code compile again; and modes must be left in the order of entering
+        self._calls = 0
+        self._evaluations += phase == "evaluation"
+        self._program = ProgramStart(phase)
+        self._mode = _Operations(self.bus)
+        self._mode.__enter__()  # type: ignore[no-untyped-call]
+        self._publish("program_started", self._program)
+
+    def _end(self) -> None:
+        if self._program is None or self._mode is None:
+            return
+        self._publish("program_ended", self._program)
+        self._program = None
+        self._mode.active = False
+        self._mode.leave()
+        self._mode = None
+
+    def _publish(self, topic: str, subject: object) -> None:
+        """Publish from inside an observer's call: the bus is busy with this tap itself."""
+        busy, self.bus.busy = self.bus.busy, False
+        try:
+            self.bus.publish(topic, subject)
+        finally:
+            self.bus.busy = busy
+
+
+class _Operations(TorchFunctionMode):
+    def __init__(self, bus: Bus) -> None:
+        super().__init__()
+        self.active = True
+        self._bus = bus
+
+    def leave(self) -> None:
+        """Leave, if no other mode was entered later; such a one is left first, and until then this one does nothing."""
+        if function_modes() and function_modes()[-1] is self:
+            self.__exit__(None, None, None)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        bus = self._bus
+        while func.__class__ is _FUNCTION and func.__code__.co_filename == UNSEEN and hasattr(func, "__wrapped__"):
+            func = func.__wrapped__  # the patched function has published this call already, or will
+        output = func(*args, **kwargs)
+        if not self.active or bus.ignores() or bus.in_backward or bus.in_step or compiler_callback() is not None:
+            return output
+        name = getattr(func, "__name__", "")
+        if name == "__get__":
+            name = getattr(getattr(func, "__self__", None), "__name__", "")
+            if name not in _FEW:
+                return output
+        bus.publish("operation_ended", OperationCall(name, args, kwargs, output, here(2)))
+        return output
+
+
+_FUNCTION: Final = type(lambda: None)
+_code: Final = _Operations.__torch_function__.__code__
+_Operations.__torch_function__.__code__ = _code.replace(co_filename=UNSEEN)
