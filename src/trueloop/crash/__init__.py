@@ -1,1 +1,1 @@
-"""WHAT A CRASH MEANS: one file per kind of crash that trainers meet; each explains it with the numbers of this run."""
+"""WHAT A CRASH MEANS: one kind per file, the short ones in one; each explains a crash with the numbers of this run."""

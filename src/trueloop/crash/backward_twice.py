@@ -21,11 +21,7 @@ _Reason: TypeAlias = tuple[str, str, Place]  # Detail, fix, place
 
 def explain(scene: Scene) -> Explanation | None:
     root = scene.backward_root
-    if (
-        "Trying to backward through the graph a second time" not in scene.message
-        or root is None
-        or root.grad_fn is None
-    ):
+    if "backward through the graph a second time" not in scene.message or root is None or root.grad_fn is None:
         return None
     graph = set(nodes(root.grad_fn))
     name = scene.named(scene.receiver, "This").strip("`")
@@ -64,10 +60,8 @@ def _module_state(scene: Scene, root: Tensor, graph: set[Any], name: str) -> _Re
             for attribute, value in vars(module).items():
                 if _shares(value, graph) and _is_carried(type(module), attribute):
                     where = ".".join(part for part in (variable, path, attribute) if part)
-                    detail = (
-                        f"`{where}` keeps the state of the previous step with its graph, so this backward "
-                        "enters that step."
-                    )
+                    kept = f"`{where}` keeps the state of the previous step with its graph"
+                    detail = f"{kept}, so this backward enters that step."
                     return detail, f"Detach it when you store it: self.{attribute} = state.detach().", scene.place
     return None
 
@@ -92,11 +86,8 @@ def _carried(scene: Scene, root: Tensor, graph: set[Any], name: str) -> _Reason 
         if loop is None or not inside or min(_reads(loop, variable), default=0) > min(node.lineno for node in stores):
             continue
         place = step.source.place(inside[0])
-        detail = (
-            f"`{variable}` carries its graph from one iteration of the loop at {spot(step.source.place(loop))} to "
-            "the next, "
-            f"at {spot(place)}: {head(step, inside[0])}"
-        )
+        at = f"the loop at {spot(step.source.place(loop))} to the next, at {spot(place)}: {head(step, inside[0])}"
+        detail = f"`{variable}` carries its graph from one iteration of {at}"
         if value is root:
             return detail, f"Reset `{variable}` in each iteration, or call backward once, after the loop.", place
         parts = f"{'tuple' if isinstance(value, tuple) else 'list'}(part.detach() for part in {variable})"
@@ -130,11 +121,8 @@ def _outside(scene: Scene, root: Tensor, graph: set[Any], name: str) -> _Reason 
         setters = [node for node in setters if not isinstance(node, ast.AugAssign)]
         if setters:
             place = step.source.place(setters[-1])
-            detail = (
-                f"`{variable}` is computed once, before the loop, and the backward of the first iteration freed its "
-                "graph, "
-                f"at {spot(place)}: {head(step, setters[-1])}"
-            )
+            freed = "is computed once, before the loop, and the backward of the first iteration freed its graph"
+            detail = f"`{variable}` {freed}, at {spot(place)}: {head(step, setters[-1])}"
             fix = f"Compute `{variable}` inside the loop. If it needs no gradient, use torch.no_grad() or .detach()."
             return detail, fix, place
     return None
@@ -155,14 +143,9 @@ def _shared(scene: Scene, root: Tensor, graph: set[Any], name: str) -> _Reason |
         if call.lineno == step.line or other is root or not isinstance(other, Tensor) or not _shares(other, graph):
             continue
         text = step.text(receiver)
-        detail = (
-            f"{text}.backward() at {spot(step.source.place(call))} ran on a graph that `{text}` and `{name}` "
-            "share, and freed it."
-        )
-        fix = (
-            f"Call backward once on the sum: ({text} + {name}).backward(). Or keep the graph: "
-            f"{text}.backward(retain_graph=True)."
-        )
+        first, keep = f"{text}.backward() at {spot(step.source.place(call))}", f"{text}.backward(retain_graph=True)"
+        detail = f"{first} ran on a graph that `{text}` and `{name}` share, and freed it."
+        fix = f"Call backward once on the sum: ({text} + {name}).backward(). Or keep the graph: {keep}."
         return detail, fix, step.place
     return None
 

@@ -3,8 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -23,8 +22,7 @@ _SIGNS: Final = re.compile(
     r"|to have the same device type"
     r"|Input type \((?:torch\.cuda\.\w+\) and weight type \(torch\.\w+Tensor|torch\.\w+Tensor\) and weight type "
     r"\(torch\.cuda)"
-)
-"""Messages of torch, over its versions."""
+)  # Messages of torch, over its versions
 _ACCELERATOR: Final = re.compile(r"\b(?:cuda|meta|mps|xpu)(?::\d+)?\b")  # A device that is not the CPU, in a message
 _MAKERS: Final = frozenset({
     "zeros", "ones", "empty", "full", "arange", "linspace", "logspace", "eye", "rand", "randn", "randint", "randperm",
@@ -33,8 +31,7 @@ _MAKERS: Final = frozenset({
 """Functions that create a tensor on the default device unless `device=` is given."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Party:
+class _Party(NamedTuple):
     """One of the tensors involved."""
 
     name: str
@@ -84,10 +81,8 @@ def _unkept(scene: Scene) -> Iterator[_Party]:
 
 def _two_devices(scene: Scene, one: _Party, other: _Party) -> Explanation:
     message = f"{one.name} is on {one.device}, but {other.name} is on {other.device}."
-    lines = (*one.origin.lines, *other.origin.lines)
-    return scene.explanation(
-        message, lines, f"Move one to the other's device: {other.name}.to({one.name}.device).".replace("`", "")
-    )
+    fix = f"Move one to the other's device: {other.name}.to({one.name}.device).".replace("`", "")
+    return scene.explanation(message, (*one.origin.lines, *other.origin.lines), fix)
 
 
 def _device_of(module: nn.Module) -> torch.device | None:
@@ -105,28 +100,21 @@ def _stray_layer(scene: Scene) -> Explanation | None:
     if layer.given.device.type == "cpu":
         return None
     name, _ = layer_input(scene, layer)
-    message = (
-        f"The weights of `{layer.name}` ({type(layer.module).__name__}) are on cpu, but {name} is on "
-        f"{layer.given.device}."
-    )
-    return scene.explanation(message, *_why_stray(scene, layer))
+    message = f"The weights of {layer.title} are on cpu, but {name} is on {layer.given.device}."
+    return scene.explanation(message, *_why_stray(layer))
 
 
-def _why_stray(scene: Scene, layer: Layer) -> tuple[tuple[str, ...], str]:
+def _why_stray(layer: Layer) -> tuple[tuple[str, ...], str]:
     model, device = type(layer.model).__name__, layer.given.device
     others = [parameter for parameter in layer.model.parameters() if parameter.device.type != "cpu"]
     registered = any(inner is layer.module for inner in layer.model.modules())
     if not registered:
-        detail = (
-            f"`{layer.name}` is not registered in {model} (it may be in a plain list or dict), so "
-            f"{model}.to(device) does not move it."
-        )
+        why = f"is not registered in {model} (it may be in a plain list or dict)"
+        detail = f"`{layer.name}` {why}, so {model}.to(device) does not move it."
         return (detail,), "Keep layers in nn.ModuleList, nn.ModuleDict or an attribute of the module."
     if others:
-        detail = (
-            f"Other parameters of {model} are on {others[0].device}: this layer was created or replaced after "
-            "the model was moved."
-        )
+        moved = f"Other parameters of {model} are on {others[0].device}"
+        detail = f"{moved}: this layer was created or replaced after the model was moved."
         return (detail,), "Move the model when it is complete: model.to(device)."
     fix = f"Move the model before the first batch: model.to({str(device)!r})."
     return (f"All parameters of {model} are on cpu.",), fix
@@ -147,14 +135,10 @@ def _left_behind(scene: Scene, strays: list[_Party], other: _Party) -> Explanati
         step = party.origin.step
         call = step.text(made)
         inside = f" inside `{step.function}`" if step.function != "<module>" else ""
-        details = (
-            f"It is created on the CPU{inside} at {spot(where)}: {step.text(party.origin.statement or made)}",
-            *also,
-        )
+        detail = f"It is created on the CPU{inside} at {spot(where)}: {step.text(party.origin.statement or made)}"
         reference = _reference(step, made, other)
-        return scene.explanation(
-            message, details, _fix_maker(made, call, reference, where), where, _patch(made, where, reference)
-        )
+        fix, patch = _fix_maker(made, call, reference, where), _patch(made, where, reference)
+        return scene.explanation(message, (detail, *also), fix, where, patch)
     name = party.name.strip("`")
     moved = f"{name} = {name}.to({_target(other)})" if name.isidentifier() else f"{party.name}.to({_target(other)})"
     return scene.explanation(message, (*party.origin.lines, *also), f"Move it before it is used: {moved}.")
@@ -175,9 +159,8 @@ def _maker(statement: ast.AST | None) -> ast.Call | None:
 
 
 def _from_torch(call: ast.Call) -> bool:
-    return isinstance(call.func, ast.Name) or (
-        isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) in ("torch", "th")
-    )
+    of_module = isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) in ("torch", "th")
+    return of_module or isinstance(call.func, ast.Name)
 
 
 def _reference(step: Step, made: ast.Call, other: _Party) -> str:
@@ -224,15 +207,10 @@ def _attribute_left(scene: Scene, party: _Party, other: _Party, owner: nn.Module
     statement = found[0].assignment_to_self(type(owner).__name__, attribute) if found is not None else None
     place = found[0].place(statement) if found is not None and statement is not None else scene.place
     at = f" It is set at {spot(place)}." if statement is not None else ""
-    return scene.explanation(
-        f"{party.name} is on cpu, but {other.name} is on {other.device}.",
-        (
-            f"`{attribute}` is a plain attribute of {type(owner).__name__}, neither a parameter nor a buffer, "
-            f"so .to(device) does not move it.{at}",
-        ),
-        f'Register it, so that it moves with the module: self.register_buffer("{attribute}", …).',
-        place,
-    )
+    message = f"{party.name} is on cpu, but {other.name} is on {other.device}."
+    plain = f"`{attribute}` is a plain attribute of {type(owner).__name__}, neither a parameter nor a buffer"
+    fix = f'Register it, so that it moves with the module: self.register_buffer("{attribute}", …).'
+    return scene.explanation(message, (f"{plain}, so .to(device) does not move it.{at}",), fix, place)
 
 
 def _made_in_place(scene: Scene, other: _Party) -> Explanation | None:
@@ -244,9 +222,5 @@ def _made_in_place(scene: Scene, other: _Party) -> Explanation | None:
     text = scene.crash.text(made)
     message = f"`{text}` creates its tensor on cpu, but {other.name} is on {other.device}."
     reference = _reference(scene.crash, made, other) or _target(other)
-    return scene.explanation(
-        message,
-        other.origin.lines,
-        _fix_maker(made, text, reference, scene.place),
-        diff=_patch(made, scene.place, reference),
-    )
+    fix, patch = _fix_maker(made, text, reference, scene.place), _patch(made, scene.place, reference)
+    return scene.explanation(message, other.origin.lines, fix, diff=patch)

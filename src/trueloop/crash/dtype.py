@@ -1,5 +1,4 @@
-"""Tensors of different dtypes met in a layer, a loss or a product; or floats came where integers are needed, or the
-reverse."""
+"""Tensors of different dtypes met in a layer, a loss or a product; or floats and integers were confused."""
 
 import re
 from typing import Final
@@ -15,16 +14,12 @@ from trueloop.taps.loss import LOSSES
 __all__ = ["explain"]
 
 _SIGNS: Final = re.compile(
-    r"must have the same dtype|to have the same dtype|Input type \([\w: ]+\) and (?:bias|weight) type \([\w: ]+\) "
-    r"should be the same"
-    r"|does not match weight dtype|mixed dtype \(CPU\)|expected scalar type \w+ but found \w+|[Ff]ound dtype \w+ but "
-    r"expected \w+"
-    r"|expected target dtype to be|Expected floating point type for target with class|can't be cast to the desired "
-    r"output type"
-    r"|have one of the following scalar types: Long, Int|\"nll_loss\w*\" not implemented for|tensors used as indices "
-    r"must be long"
-)
-"""Messages of torch, over its versions."""
+    r"(?:must|to) have the same dtype|Input type \([\w: ]+\) and (?:bias|weight) type \([\w: ]+\) should be the same"
+    r"|does not match weight dtype|mixed dtype \(CPU\)|expected scalar type \w+ but found \w+"
+    r"|[Ff]ound dtype \w+ but expected \w+|Expected floating point type for target with class"
+    r"|expected target dtype to be|can't be cast to the desired output type|of the following scalar types: Long, Int"
+    r"|\"nll_loss\w*\" not implemented for|tensors used as indices must be long"
+)  # Messages of torch, over its versions
 _CASTS: Final = {
     torch.float32: ".float()",
     torch.float64: ".double()",
@@ -60,19 +55,15 @@ def _layer(scene: Scene, layer: Layer) -> Explanation | None:
         return None
     name, came_from = layer_input(scene, layer)
     if isinstance(module, (nn.Embedding, nn.EmbeddingBag)) and given.is_floating_point():
-        message = (
-            f"`{layer.name}` (Embedding) looks up rows by index and needs int64 or int32, but {name} is "
-            f"{described(given)}."
-        )
+        needs = f"`{layer.name}` (Embedding) looks up rows by index and needs int64 or int32"
+        message = f"{needs}, but {name} is {described(given)}."
         fix = f"Write {_cast(name, torch.int64)} if its values are row indices."
         return scene.explanation(message, came_from.lines, fix)
     own = (*module.parameters(recurse=False), *module.buffers(recurse=False))
     weight = next((tensor for tensor in own if tensor.is_floating_point()), None)
     if weight is None or weight.dtype == given.dtype:
         return None
-    message = (
-        f"`{layer.name}` ({type(module).__name__}) has {_short(weight)} weights, but {name} is {described(given)}."
-    )
+    message = f"{layer.title} has {_short(weight)} weights, but {name} is {described(given)}."
     lines = came_from.lines
     if given.dtype == torch.float64 and any("numpy" in line or "np." in line for line in lines):
         lines = (*lines, "numpy creates float64 arrays by default; torch layers are float32.")
@@ -94,14 +85,10 @@ def _loss(scene: Scene, function: str, scores: object, target: object) -> Explan
     argument = scene.argument(1)
     name, lines = scene.named(argument, "the target"), origins(scene, argument)
     if function in _BY_CLASS and target.shape == scores.shape and not target.is_floating_point():
-        message = (
-            f"{name}, {described(target)}, has the shape of the predictions, so {function} takes it for class "
-            "probabilities, "
-            f"which must be {_short(scores)}."
-        )
-        fix = (
-            f"For one-hot labels write {_cast(name, scores.dtype)}, or use class indices: {name.strip('`')}.argmax(1)."
-        )
+        seen_as = f"so {function} takes it for class probabilities, which must be {_short(scores)}"
+        message = f"{name}, {described(target)}, has the shape of the predictions, {seen_as}."
+        cast, indices = _cast(name, scores.dtype), f"{name.strip('`')}.argmax(1)"
+        fix = f"For one-hot labels write {cast}, or use class indices: {indices}."
         return scene.explanation(message, lines, fix)
     if function in _BY_CLASS and target.dtype not in (torch.int64, torch.uint8):
         message = f"{function} needs class indices in int64, but {name} is {described(target)}."
@@ -117,11 +104,8 @@ def _backward(scene: Scene) -> Explanation | None:
     words = re.search(r"ound dtype (\w+) but expected (\w+)", scene.message)
     if words is None:
         return None
-    return scene.explanation(
-        f"A gradient is {words[1]} where the forward was {words[2]}: a loss was computed from tensors of two dtypes.",
-        (),
-        f"Convert the target to {words[2]} before the loss.",
-    )
+    message = f"A gradient is {words[1]} where the forward was {words[2]}: a loss combined tensors of two dtypes."
+    return scene.explanation(message, (), f"Convert the target to {words[2]} before the loss.")
 
 
 def _operands(scene: Scene) -> Explanation | None:

@@ -1,7 +1,7 @@
 """Exception -> explanation, by the first kind that recognizes it. The folder is the registry.
 
-A kind is a file with a function `explain(scene)`, which returns an explanation, or None if it does not recognize the
-crash.
+A kind is a file with a function `explain(scene)`, or a function `explain_<kind>(scene)` in a file of several. It
+returns an explanation, or None if it does not recognize the crash.
 """
 
 import traceback
@@ -22,11 +22,15 @@ __all__ = ["all_kinds", "explain", "explained"]
 
 @lru_cache(maxsize=1)
 def all_kinds() -> dict[str, Callable[[Scene], Explanation | None]]:
-    """The `explain` function of each kind, by the kind's name."""
+    """The function of each kind, by the kind's name, in alphabetical order."""
     this = Path(__file__)
-    names = sorted(file.stem for file in this.parent.glob("*.py") if file != this)
-    modules = {name: import_module(f"trueloop.crash.{name}") for name in names}
-    return {name.replace("_", "-"): module.explain for name, module in modules.items() if hasattr(module, "explain")}
+    kinds: dict[str, Callable[[Scene], Explanation | None]] = {}
+    for file in this.parent.glob("*.py"):
+        members = vars(import_module(f"trueloop.crash.{file.stem}")) if file != this else {}
+        for name, function in members.items():
+            if name == "explain" or name.startswith("explain_"):
+                kinds[file.stem if name == "explain" else name.removeprefix("explain_")] = function
+    return {name.replace("_", "-"): kinds[name] for name in sorted(kinds)}
 
 
 def explain(error: BaseException) -> Explanation | None:

@@ -3,8 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -20,11 +19,9 @@ from trueloop.usercode.source import Edit, Source, called_name, calls_in, diff, 
 __all__ = ["explain"]
 
 _CHANGED: Final = re.compile(
-    r"modified by an inplace operation: (?P<what>\[[\w.]+ \[(?P<shape>[\d, ]*)\]\](?:, which is output \d+ of "
-    r"(?P<by>\w+),)?"
-    r" is at version (?P<now>\d+); expected version (?P<then>\d+))"
-)
-"""The tensor, the operation that wrote it last, and its versions."""
+    r"modified by an inplace operation: (?P<what>\[[\w.]+ \[(?P<shape>[\d, ]*)\]\]"
+    r"(?:, which is output \d+ of (?P<by>\w+),)? is at version (?P<now>\d+); expected version (?P<then>\d+))"
+)  # The tensor, the operation that wrote it last, and its versions
 _LEAF: Final = re.compile(r"a (view of a )?leaf Variable that requires grad is being used in an in-place operation")
 _OPERATORS: Final = {ast.Add: "Add", ast.Sub: "Sub", ast.Mult: "Mul", ast.Div: "Div", ast.Pow: "Pow", ast.MatMult: "Mm"}
 """Operators of augmented assignments -> their names in the graph."""
@@ -33,8 +30,7 @@ _HARMLESS: Final = frozenset({"requires_grad_", "clip_grad_norm_", "clip_grad_va
 """Methods with a trailing underscore that do not change values."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Saved:
+class _Saved(NamedTuple):
     """The saved tensor that backward needs."""
 
     node: Any
@@ -42,8 +38,7 @@ class _Saved:
     operation: str  # `Relu`
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
+class _Change(NamedTuple):
     """A statement in the user's code that changes a tensor in place."""
 
     place: Place
@@ -75,12 +70,8 @@ def _find(root: Tensor, what: str) -> _Saved | None:
                 saved(node, name)
             except RuntimeError as error:
                 if what in str(error):
-                    return _Saved(node, name, _plain(node))
+                    return _Saved(node, name, re.sub(r"Backward\d*$", "", node_name(node)))
     return None
-
-
-def _plain(node: Any) -> str:
-    return re.sub(r"Backward\d*$", "", node_name(node))
 
 
 # -- a weight that an optimizer changed --
@@ -112,14 +103,12 @@ def _stepped(scene: Scene, weight: Tensor, found: re.Match[str]) -> Explanation 
             call = _last_call(step, variable) if held else None
             if call is not None:
                 where = step.source.place(call)
-                return scene.explanation(
-                    f"{variable}.step() at {spot(where)} changed `{name}` between the forward and this backward, "
-                    f"which needs the old value (version {found['then']}, now {found['now']}).",
-                    (f"`{name}` is {described(weight)} and belongs to `{variable}` ({type(optimizer).__name__}).",),
-                    f"Call every backward through `{name}` before {variable}.step(), or run the forward again after "
-                    "the step.",
-                    where,
-                )
+                why = f"which needs the old value (version {found['then']}, now {found['now']})"
+                changed = f"{variable}.step() at {spot(where)} changed `{name}` between the forward and this backward"
+                detail = f"`{name}` is {described(weight)} and belongs to `{variable}` ({type(optimizer).__name__})."
+                before = f"Call every backward through `{name}` before {variable}.step()"
+                fix = f"{before}, or run the forward again after the step."
+                return scene.explanation(f"{changed}, {why}.", (detail,), fix, where)
     return None
 
 
@@ -180,8 +169,7 @@ def _layer_of(scene: Scene, node: Any) -> str:
 
 
 def _narrowed(changes: list[_Change], saved: _Saved, by: str, times: int) -> list[_Change]:
-    """The changes that fit torch's message, which names the last operation on the tensor, or, for a saved output, the
-    first."""
+    """The changes that fit torch's message, which names the last operation, or, for a saved output, the first."""
     by = re.sub(r"Backward\d*$", "", by)
     if saved.slot.startswith(("result", "output")):
         fitting = [change for change in changes if _is_output_of(change, saved.operation)]
@@ -254,19 +242,16 @@ def _change(source: Source, node: ast.AST, function: ast.AST, step: Step | None)
         if not _may_be_tensor(node, function, step):
             return None
         name, operation = source.text(node.target), _OPERATORS[type(node.op)]
-        fix = (
-            f"Write {name} = {name} {_SYMBOLS[operation]} … at {spot(source.place(node))}, which creates a new tensor."
-        )
-        return _Change(source.place(node), source.text(node), operation, name, fix, node)
+        place = source.place(node)
+        fix = f"Write {name} = {name} {_SYMBOLS[operation]} … at {spot(place)}, which creates a new tensor."
+        return _Change(place, source.text(node), operation, name, fix, node)
     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
         target = node.targets[0]
         if step is not None and not isinstance(step.value(target.value), Tensor):
             return None
         name = source.text(target.value)
-        fix = (
-            f"Collect the parts and join them with torch.stack or torch.cat, or write to a copy: {name} = "
-            f"{name}.clone()."
-        )
+        copy = f"{name} = {name}.clone()"
+        fix = f"Collect the parts and join them with torch.stack or torch.cat, or write to a copy: {copy}."
         return _Change(source.place(node), source.text(node), "CopySlices", name, fix, node)
     if isinstance(node, ast.Call):
         return _call_change(source, node)
@@ -282,10 +267,8 @@ def _call_change(source: Source, node: ast.Call) -> _Change | None:
     changed = node.args[0] if node.args else node.func
     if isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) not in ("F", "torch", "nn.functional"):
         changed = node.func.value
-    fix = (
-        f"Write {name.rstrip('_')}{'(…, inplace=False)' if asked else '(…)'} at {spot(source.place(node))} and use "
-        "its result."
-    )
+    call = f"{name.rstrip('_')}{'(…, inplace=False)' if asked else '(…)'}"
+    fix = f"Write {call} at {spot(source.place(node))} and use its result."
     operation = {"relu": "Relu"}.get(name.rstrip("_"), name.rstrip("_").title().replace("_", ""))
     return _Change(source.place(node), source.text(node), operation, source.text(changed), fix)
 
@@ -327,9 +310,6 @@ def _leaf(scene: Scene) -> Explanation | None:
     else:
         kind = "a parameter" if isinstance(leaf[1], nn.Parameter) else "a leaf"
         who = f"`{scene.crash.text(leaf[0])}`, {described(leaf[1])}, {kind} that requires grad,"
-    return scene.explanation(
-        f"{who} is changed in place by `{scene.crash.text(node)}`: autograd would lose the value whose gradient it "
-        "computes.",
-        (),
-        "Wrap an update or an initialization in `with torch.no_grad():`. To compute with it, write x = x + ….",
-    )
+    lost = "autograd would lose the value whose gradient it computes"
+    fix = "Wrap an update or an initialization in `with torch.no_grad():`. To compute with it, write x = x + …."
+    return scene.explanation(f"{who} is changed in place by `{scene.crash.text(node)}`: {lost}.", (), fix)

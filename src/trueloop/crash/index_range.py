@@ -36,17 +36,13 @@ def _embedding(scene: Scene, layer: Layer, module: nn.Embedding | nn.EmbeddingBa
     where = built(scene, layer)
     at = f" at {spot(where.place)}" if where is not None else ""
     values = f"{name} is {described(given)} with values from {low} to {high}"
-    return scene.explanation(
-        f"`{layer.name}` has {rows} rows (0 to {rows - 1}), but {name} contains index {high if high >= rows else low}.",
-        (
-            f"{values}; {counted(bad, 'value')} of {given.numel()} out of range.",
-            *came_from.lines,
-            *(() if where is None else (where.line,)),
-        ),
-        f"Build it with num_embeddings of at least {high + 1}{at}, or keep the values below {rows}."
-        if low >= 0
-        else f"Negative values are not valid indices: correct them, or map them to a padding row below {rows}.",
-    )
+    worst = high if high >= rows else low
+    message = f"`{layer.name}` has {rows} rows (0 to {rows - 1}), but {name} contains index {worst}."
+    detail = f"{values}; {counted(bad, 'value')} of {given.numel()} out of range."
+    fix = f"Build it with num_embeddings of at least {high + 1}{at}, or keep the values below {rows}."
+    if low < 0:
+        fix = f"Negative values are not valid indices: correct them, or map them to a padding row below {rows}."
+    return scene.explanation(message, (detail, *came_from.lines, *(() if where is None else (where.line,))), fix)
 
 
 def _indexed(scene: Scene, found: re.Match[str]) -> Explanation | None:
@@ -55,11 +51,8 @@ def _indexed(scene: Scene, found: re.Match[str]) -> Explanation | None:
     if not operands:
         return None
     node, value = operands[0]
-    return scene.explanation(
-        f"Index {index} is out of range for dimension {dimension} of `{scene.crash.text(node)}`, {described(value)}: "
-        f"its size is {extent}.",
-        origins(scene, *(node for node, _ in operands)),
-        f"Keep indices between 0 and {int(extent) - 1}."
-        if int(extent)
-        else "The dimension is empty: no index is valid.",
-    )
+    tensor = f"dimension {dimension} of `{scene.crash.text(node)}`, {described(value)}"
+    message = f"Index {index} is out of range for {tensor}: its size is {extent}."
+    empty = "The dimension is empty: no index is valid."
+    fix = f"Keep indices between 0 and {int(extent) - 1}." if int(extent) else empty
+    return scene.explanation(message, origins(scene, *(node for node, _ in operands)), fix)

@@ -12,9 +12,7 @@ from trueloop.results.check import counted
 
 __all__ = ["explain"]
 
-_SIGN: Final = re.compile(
-    r"Target (-?\d+) is out of bounds|Class values must be (smaller than num_classes|non-negative)"
-)
+_SIGN: Final = re.compile(r"Target -?\d+ is out of bounds|Class values must be (smaller than num_classes|non-negative)")
 _LOSSES: Final = ("cross_entropy", "nll_loss", "multi_margin_loss")  # Losses whose target holds class indices
 _VOID: Final = 255  # How segmentation masks mark pixels without a class
 
@@ -42,17 +40,13 @@ def explain(scene: Scene) -> Explanation | None:
     name, low, high = scene.named(argument, "the labels"), int(labels.min()), int(labels.max())
     rows = bad.nonzero().flatten().tolist() if bad.ndim == 1 else []
     where = f" (row{'s' if len(rows) > 1 else ''} {', '.join(map(str, rows[:6]))}{', …' if len(rows) > 6 else ''})"
-    detail = (
-        f"The labels of this batch go from {low} to {high}; {counted(count, 'label')} of {labels.numel()} "
-        f"{'is' if count == 1 else 'are'} out of range{where if rows else ''}."
-    )
+    outside = f"{counted(count, 'label')} of {labels.numel()} {'is' if count == 1 else 'are'} out of range"
+    detail = f"The labels of this batch go from {low} to {high}; {outside}{where if rows else ''}."
     wrong = labels[bad].flatten()
     owner = "the last layer" if step is not None else "one_hot"
-    return scene.explanation(
-        f"{name} contains label {int(wrong[0])}, but {limit}: labels must be 0 to {classes - 1}.",
-        (detail, *origins(scene, argument)),
-        _fix(low, high, classes, sorted(set(wrong.tolist())), name.strip("`"), owner),
-    )
+    message = f"{name} contains label {int(wrong[0])}, but {limit}: labels must be 0 to {classes - 1}."
+    fix = _fix(low, high, classes, sorted(set(wrong.tolist())), name.strip("`"), owner)
+    return scene.explanation(message, (detail, *origins(scene, argument)), fix)
 
 
 def _fix(low: int, high: int, classes: int, values: list[int], name: str, owner: str) -> str:

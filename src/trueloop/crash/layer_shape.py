@@ -1,8 +1,7 @@
 """The input of a layer has the wrong shape."""
 
-from dataclasses import dataclass
 from math import isqrt, prod
-from typing import Final
+from typing import Final, NamedTuple
 
 from torch import Tensor, nn
 
@@ -25,12 +24,10 @@ _SIGNS: Final = (
     "must be equal to input_size",
     "was expecting embedding dimension",
     "both arguments to linear need to be at least 1D",
-)
-"""Messages of torch for an input of a wrong shape."""
+)  # Messages of torch for an input of a wrong shape
 
 
-@dataclass(frozen=True, slots=True)
-class _Wrong:
+class _Wrong(NamedTuple):
     """What a layer expects, and how to provide it."""
 
     expects: str  # `256 features in the last dimension`
@@ -50,12 +47,9 @@ def explain(scene: Scene) -> Explanation | None:
     name, origin = layer_input(scene, layer)
     where = built(scene, layer)
     kind = written_layer(layer.module)
-    return scene.explanation(
-        f"`{layer.name}`, {article(kind)} {kind}, expects {wrong.expects}, but {name} has {wrong.has}: "
-        f"{described(layer.given)}.",
-        _details(layer, wrong, origin, where),
-        _fix(layer, wrong, name, where),
-    )
+    has = f"{name} has {wrong.has}: {described(layer.given)}"
+    message = f"`{layer.name}`, {article(kind)} {kind}, expects {wrong.expects}, but {has}."
+    return scene.explanation(message, _details(layer, wrong, origin, where), _fix(layer, wrong, name, where))
 
 
 def _details(layer: Layer, wrong: _Wrong, origin: Origin, where: Built | None) -> tuple[str, ...]:
@@ -101,18 +95,13 @@ def _compare(module: nn.Module, given: Tensor) -> _Wrong | None:
     if isinstance(module, NormBase):
         return _batch_norm(module, given)
     if isinstance(module, nn.GroupNorm) and given.ndim > 1 and given.shape[1] != module.num_channels:
-        rebuild = (
-            f"nn.GroupNorm({module.num_groups}, {given.shape[1]})" if given.shape[1] % module.num_groups == 0 else ""
-        )
-        return _Wrong(f"{module.num_channels} channels in dimension 1", str(given.shape[1]), rebuild=rebuild)
+        found, groups = given.shape[1], module.num_groups
+        rebuild = "" if found % groups else f"nn.GroupNorm({groups}, {found})"
+        return _Wrong(f"{module.num_channels} channels in dimension 1", str(found), rebuild=rebuild)
     if isinstance(module, nn.LayerNorm):
         wanted, last = module.normalized_shape, written(given.shape[-len(module.normalized_shape) :])
-        rebuild = f"nn.LayerNorm({last})"
-        return (
-            None
-            if last == written(wanted)
-            else _Wrong(f"the last dimensions to be {written(wanted)}", last, "", "", rebuild)
-        )
+        expects = f"the last dimensions to be {written(wanted)}"
+        return None if last == written(wanted) else _Wrong(expects, last, rebuild=f"nn.LayerNorm({last})")
     if isinstance(module, nn.RNNBase) and given.ndim and given.shape[-1] != module.input_size:
         rebuild = f"nn.{type(module).__name__}({given.shape[-1]}, {module.hidden_size}, …)"
         return _Wrong(f"{module.input_size} features in the last dimension", str(given.shape[-1]), rebuild=rebuild)
@@ -133,12 +122,10 @@ def _linear(module: nn.Linear, given: Tensor) -> _Wrong | None:
         because = f"One sample has {factors(given.shape[1:])} values, but it is not flattened."
         return _Wrong(expects, str(found), "{x}.flatten(1)", because)
     if given.ndim == 1 and found > wanted and found % wanted == 0:
-        because = (
-            f"It has one dimension, and {found} = {found // wanted} * {wanted}: the batch dimension was flattened too."
-        )
-        return _Wrong(
-            expects, str(found), f"{{x}}.reshape(-1, {wanted}) (or use flatten(1), which keeps the batch)", because
-        )
+        product = f"{found} = {found // wanted} * {wanted}"
+        because = f"It has one dimension, and {product}: the batch dimension was flattened too."
+        reshape = f"{{x}}.reshape(-1, {wanted}) (or use flatten(1), which keeps the batch)"
+        return _Wrong(expects, str(found), reshape, because)
     if given.ndim == 3 and given.shape[1] == wanted:
         return _Wrong(expects, str(found), "{x}.transpose(1, 2)", f"The {wanted} are in dimension 1.")
     return _Wrong(expects, str(found), rebuild=f"nn.Linear({found}, {module.out_features})")
@@ -147,21 +134,16 @@ def _linear(module: nn.Linear, given: Tensor) -> _Wrong | None:
 def _convolution(module: ConvNd, given: Tensor) -> _Wrong | None:
     dimensions, wanted = len(module.kernel_size), module.in_channels
     if given.ndim == dimensions + 2:
-        return _channels(
-            module, given, 1, "{x}.permute(0, " + ", ".join(map(str, (dimensions + 1, *range(1, dimensions + 1)))) + ")"
-        )
+        order = (0, dimensions + 1, *range(1, dimensions + 1))
+        return _channels(module, given, 1, f"{{x}}.permute{order}")
     if given.ndim == dimensions + 1:
         if wanted == 1 and given.shape[0] != 1 and given.shape[-1] != 1:
-            because = (
-                f"With {given.ndim} dimensions it is read as one sample of {given.shape[0]} channels: the "
-                "channel dimension is missing."
-            )
+            read_as = f"With {given.ndim} dimensions it is read as one sample of {given.shape[0]} channels"
+            because = f"{read_as}: the channel dimension is missing."
             return _Wrong("1 channel", str(given.shape[0]), "{x}.unsqueeze(1)", because)
-        return _channels(module, given, 0, "{x}.permute(" + ", ".join(map(str, (dimensions, *range(dimensions)))) + ")")
-    layout = "batch, channels, " + ", ".join(
-        ("depth", "height", "width")[-dimensions:] if dimensions > 1 else ("length",)
-    )
-    expects = f"{dimensions + 2} dimensions ({layout})"
+        return _channels(module, given, 0, f"{{x}}.permute{(dimensions, *range(dimensions))}")
+    axes = ("depth", "height", "width")[-dimensions:] if dimensions > 1 else ("length",)
+    expects = f"{dimensions + 2} dimensions (batch, channels, {', '.join(axes)})"
     side = isqrt(given.shape[-1] // wanted) if given.ndim == 2 and dimensions == 2 else 0
     if side > 1 and side * side * wanted == given.shape[-1]:
         because = f"Each sample is flat: {given.shape[-1]} = {wanted}*{side}*{side}."
@@ -175,16 +157,11 @@ def _channels(module: ConvNd, given: Tensor, dimension: int, permute: str) -> _W
         return None
     expects = f"{wanted} channels in dimension {dimension}"
     if given.shape[-1] == wanted:
-        return _Wrong(
-            expects,
-            str(found),
-            permute,
-            f"The last dimension is {wanted}: the channels are last, but torch expects them first.",
-        )
+        because = f"The last dimension is {wanted}: the channels are last, but torch expects them first."
+        return _Wrong(expects, str(found), permute, because)
     because = "" if dimension else f"With {given.ndim} dimensions it is read as one sample without a batch dimension."
-    return _Wrong(
-        expects, str(found), because=because, rebuild=f"nn.{type(module).__name__}({found}, {module.out_channels}, …)"
-    )
+    rebuild = f"nn.{type(module).__name__}({found}, {module.out_channels}, …)"
+    return _Wrong(expects, str(found), "", because, rebuild)
 
 
 def _batch_norm(module: NormBase, given: Tensor) -> _Wrong | None:

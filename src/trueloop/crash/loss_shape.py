@@ -21,8 +21,7 @@ _SIGNS: Final = (
     "that is different to the input size",
     "must match the size of tensor b",
     "input and target batch or spatial sizes don't match",
-)
-"""Messages of torch, over its versions."""
+)  # Messages of torch, over its versions
 
 
 def explain(scene: Scene) -> Explanation | None:
@@ -36,10 +35,8 @@ def explain(scene: Scene) -> Explanation | None:
     logits, labels = scene.named(first, "output").strip("`"), scene.named(second, "target").strip("`")
     describe = _by_class if step.function in ("cross_entropy", "nll_loss") else _elementwise
     wants, fix = describe(scores, target, logits, labels)
-    shapes = (
-        f"{scene.named(first, 'the predictions')}, {described(scores)}, "
-        f"and {scene.named(second, 'the target')}, {described(target)}"
-    )
+    predictions = f"{scene.named(first, 'the predictions')}, {described(scores)}"
+    shapes = f"{predictions}, and {scene.named(second, 'the target')}, {described(target)}"
     return scene.explanation(f"{step.function} got {shapes}, but {wants}.", origins(scene, first, second), fix)
 
 
@@ -66,10 +63,7 @@ def _batch_fix(predictions: int, labels: int) -> str:
     counts = f"There are {predictions} rows of predictions and {labels} labels"
     if predictions % labels == 0 or labels % predictions == 0:
         return f"{counts}: flatten both in the same way, so that each label has one row."
-    return (
-        f"{counts}: look for a view(-1, n) in the model that mixes features into the batch dimension, and use "
-        "flatten(1)."
-    )
+    return f"{counts}: look for a view(-1, n) that mixes features into the batch dimension, and use flatten(1)."
 
 
 def _elementwise(scores: Tensor, target: Tensor, logits: str, labels: str) -> tuple[str, str]:

@@ -3,8 +3,7 @@
 import gc
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,11 +18,9 @@ from trueloop.torch_private.tensors import storage_id
 __all__ = ["explain"]
 
 _CUDA: Final = re.compile(
-    r"Tried to allocate ([\d.]+) (\w+)\..*?GPU (\d+) has a total capacity of ([\d.]+ \w+)(?:.*? of which ([\d.]+ "
-    r"\w+) is free)?",
-    re.DOTALL,
-)
-"""The CUDA allocator: the request, the device, its capacity, what was free."""
+    r"(?s)Tried to allocate ([\d.]+) (\w+)\..*?GPU \d+ has a total capacity of ([\d.]+ \w+)"
+    r"(?:.*? of which ([\d.]+ \w+) is free)?"
+)  # The CUDA allocator: the request, the capacity, what was free
 _CPU: Final = re.compile(r"(?:you tried to allocate|can't allocate memory: you tried to allocate) (\d+) bytes")
 _NUMPY: Final = re.compile(r"Unable to allocate ([\d.]+) (\w+) for an array")
 _UNITS: Final = {"bytes": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50, "EiB": 2**60}
@@ -33,8 +30,7 @@ _SHOWN: Final = 3  # The number of largest tensors that are listed
 _MANY: Final = 8  # A list with at least this many tensors with graphs is one that grows during the run
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
+class _Request(NamedTuple):
     asked: float | None  # Bytes, if the message has them
     device: str
     room: str = ""  # ` of its 80 GiB (2 GiB were free)`
@@ -60,14 +56,10 @@ def explain(scene: Scene) -> Explanation | None:
     details = [*_holders(scene, tensors, request.device), *_largest(scene, tensors, request.device)]
     if statement is not None and not hasattr(statement, "body"):
         details.insert(0, f"The line is: {scene.crash.text(statement)}")
-    details += [
-        f"`{name}` is a list of {counted(n, 'tensor')} that each keep the graph of their step." for name, n in growing
-    ]
-    return scene.explanation(
-        f"{spot(scene.place)} asked for {asked}, but {request.device} did not have that much left{request.room}.",
-        tuple(details),
-        _fix(scene, request, growing),
-    )
+    lists = [(name, counted(count, "tensor")) for name, count in growing]
+    details += [f"`{name}` is a list of {held} that each keep the graph of their step." for name, held in lists]
+    message = f"{spot(scene.place)} asked for {asked}, but {request.device} did not have that much left{request.room}."
+    return scene.explanation(message, tuple(details), _fix(scene, request, growing))
 
 
 def _request(scene: Scene) -> _Request | None:
@@ -75,8 +67,8 @@ def _request(scene: Scene) -> _Request | None:
         return None  # the memory of another process
     found = _CUDA.search(scene.message)
     if found is not None:
-        free = f" ({found[5]} were free)" if found[5] else ""
-        return _Request(float(found[1]) * _UNITS[found[2]], "cuda", f" of its {found[4]}{free}")
+        free = f" ({found[4]} were free)" if found[4] else ""
+        return _Request(float(found[1]) * _UNITS[found[2]], "cuda", f" of its {found[3]}{free}")
     if isinstance(scene.error, torch.OutOfMemoryError):
         return _Request(None, "cuda")
     found = _CPU.search(scene.message)
@@ -115,12 +107,8 @@ def _holders(scene: Scene, tensors: list[Tensor], device: str) -> Iterator[str]:
 
 
 def _largest(scene: Scene, tensors: list[Tensor], device: str) -> Iterator[str]:
-    names = {
-        id(value): name
-        for step in reversed(scene.users)
-        for name, value in list(step.locals.items())
-        if isinstance(value, Tensor)
-    }
+    variables = [pair for step in reversed(scene.users) for pair in list(step.locals.items())]
+    names = {id(value): name for name, value in variables if isinstance(value, Tensor)}
     named = [tensor for tensor in tensors if id(tensor) in names and tensor.device.type == device]
     named.sort(key=lambda tensor: tensor.numel() * tensor.element_size(), reverse=True)
     if named:

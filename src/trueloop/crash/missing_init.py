@@ -43,17 +43,10 @@ def explain(scene: Scene) -> Explanation | None:
         how = f"calls super().__init__() only at {spot(place)}, after it has assigned modules"
         fix = f"Move super().__init__() to the top of {cls.__name__}.__init__."
         patch = _move_up(source, call, first)
-    return scene.explanation(
-        f"{cls.__name__}.__init__ (at {spot(source.place(function))}) {how}, so the module cannot hold layers and "
-        "parameters.",
-        (
-            f"It crashed at {spot(scene.place)}: "
-            f"{scene.crash.text(scene.crash.statement) if scene.crash.statement else ''}",
-        ),
-        fix,
-        place,
-        patch,
-    )
+    init, statement = f"{cls.__name__}.__init__ (at {spot(source.place(function))})", scene.crash.statement
+    message = f"{init} {how}, so the module cannot hold layers and parameters."
+    detail = f"It crashed at {spot(scene.place)}: {scene.crash.text(statement) if statement else ''}"
+    return scene.explanation(message, (detail,), fix, place, patch)
 
 
 def _first_statement(function: ast.FunctionDef) -> ast.stmt:

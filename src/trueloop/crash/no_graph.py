@@ -34,11 +34,8 @@ def explain(scene: Scene) -> Explanation | None:
         if reason is not None:
             detail, fix, place = reason
             return scene.explanation(message, (*lines, detail), fix, place)
-    fix = (
-        f"Compute {name} from the outputs of a model whose parameters require grad, without detach(), item() or "
-        "numpy in between."
-    )
-    return scene.explanation(message, lines, fix)
+    fix = f"Compute {name} from the outputs of a model whose parameters require grad"
+    return scene.explanation(message, lines, f"{fix}, without detach(), item() or numpy in between.")
 
 
 def _switched_off(scene: Scene) -> _Reason | None:
@@ -53,11 +50,8 @@ def _switched_off(scene: Scene) -> _Reason | None:
             place = step.source.place(node) if isinstance(node, (ast.With, ast.FunctionDef)) else scene.place
             if isinstance(node, ast.With) and _is_off(node.items[0].context_expr):
                 text = ast.unparse(node.items[0].context_expr)
-                return (
-                    f"It runs inside `with {text}` at {spot(place)}.",
-                    "Move the training step out of that block.",
-                    place,
-                )
+                detail = f"It runs inside `with {text}` at {spot(place)}."
+                return detail, "Move the training step out of that block.", place
             if isinstance(node, ast.FunctionDef) and any(map(_is_off, node.decorator_list)):
                 detail = f"`{node.name}` at {spot(place)} is decorated with no_grad."
                 return detail, f"Remove the decorator from `{node.name}`.", place
@@ -103,8 +97,7 @@ def _drops_graph(part: ast.expr) -> bool:
 
 
 def _first_inputs(step: Step, statement: ast.stmt) -> Iterator[ast.expr]:
-    """What a statement's value is computed from: of `loss(model(x).detach(), y)` the calls of loss, detach and model,
-    then x."""
+    """What a value is computed from: of `loss(model(x).detach(), y)` the calls of loss, detach and model, then x."""
     node = statement.value if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)) else None
     while node is not None:
         yield node

@@ -14,8 +14,7 @@ from trueloop.usercode.ownership import class_source, methods_of
 __all__ = ["explain"]
 
 _ARGUMENT: Final = re.compile(
-    r"argument '\w+' \(position \d+\) must be Tensor, not ([\w.]+)|received an invalid combination of arguments - "
-    r"got \((\w+)"
+    r"argument '\w+' \(position \d+\) must be Tensor, not|received an invalid combination of arguments - got \(\w"
 )
 _ATTRIBUTE: Final = re.compile(r"'(tuple|list|dict|NoneType|ndarray)' object has no attribute '(\w+)'")
 _PAIRS: Final[dict[type[nn.Module], str]] = {
@@ -23,8 +22,7 @@ _PAIRS: Final[dict[type[nn.Module], str]] = {
     nn.RNN: "(output, h_n)",
     nn.GRU: "(output, h_n)",
     nn.MultiheadAttention: "(output, weights)",
-}
-"""Modules that return two things."""
+}  # Modules that return two things
 
 
 def explain(scene: Scene) -> Explanation | None:
@@ -32,12 +30,10 @@ def explain(scene: Scene) -> Explanation | None:
     if value is MISSING or isinstance(value, (Tensor, int, float, str, bool)):
         return None
     source, layer = _producer(came_from), scene.layer
-    who = f"The call at {spot(scene.place)}" if layer is None else f"`{layer.name}` ({type(layer.module).__name__})"
-    return scene.explanation(
-        f"{who} needs a tensor, but {name} is {described(value)}.",
-        (*came_from.lines, *_remark(source)),
-        _fix(name.strip("`"), value, source, came_from),
-    )
+    who = f"The call at {spot(scene.place)}" if layer is None else layer.title
+    message = f"{who} needs a tensor, but {name} is {described(value)}."
+    fix = _fix(name.strip("`"), value, source, came_from)
+    return scene.explanation(message, (*came_from.lines, *_remark(source)), fix)
 
 
 def _culprit(scene: Scene) -> tuple[Any, str, Origin]:

@@ -2,14 +2,12 @@
 
 import ast
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from torch import Tensor
 
 from trueloop.crash.explanation import Explanation, described, spot, written
-from trueloop.crash.origin import origin
+from trueloop.crash.origin import origins
 from trueloop.crash.scene import MISSING, Scene
 from trueloop.usercode.source import called_name
 
@@ -25,12 +23,10 @@ _SUM: Final = re.compile(
 )
 _STORE: Final = re.compile(r"The expanded size of the tensor")
 _JOIN: Final = re.compile(
-    r"Sizes of tensors must match except in dimension|Tensors must have same number of dimensions|stack expects each "
-    r"tensor"
+    r"Sizes of tensors must match except in dimension|Tensors must have same number of dimensions|stack expects each"
 )
 _EINSUM: Final = re.compile(
-    r"einsum\(\): subscript (\w) has size (\d+) for operand (\d+) which does not broadcast with previously seen size "
-    r"(\d+)"
+    r"subscript (\w) has size (\d+) for operand (\d+) which does not broadcast with previously seen size (\d+)"
 )
 
 _THIN: Final = ("einsum", "tensordot", "wrapped", "_wrapper")  # Python functions of torch around one operation
@@ -38,8 +34,7 @@ _PRODUCTS: Final = ("matmul", "mm", "bmm", "mv", "dot", "inner")
 _JOINS: Final = ("cat", "stack", "concat", "concatenate", "hstack", "vstack", "dstack")
 
 
-@dataclass(frozen=True, slots=True)
-class _Operand:
+class _Operand(NamedTuple):
     text: str
     value: object  # The tensor; MISSING if no variable holds it
     node: ast.AST
@@ -55,27 +50,17 @@ class _Operand:
 def explain(scene: Scene) -> Explanation | None:
     if any(step.function not in _THIN for step in scene.beyond):
         return None  # raised inside a layer or a loss: another kind explains it
-    for pattern, explain_one in (
-        (_PRODUCT, _product),
-        (_SUM, _sum),
-        (_STORE, _store),
-        (_JOIN, _join),
-        (_EINSUM, _einsum),
-    ):
-        found = pattern.search(scene.message)
-        if found is not None:
-            return explain_one(scene, found)
-    return None
+    kinds = ((_PRODUCT, _product), (_SUM, _sum), (_STORE, _store), (_JOIN, _join), (_EINSUM, _einsum))
+    found = ((kind, match) for pattern, kind in kinds if (match := pattern.search(scene.message)) is not None)
+    return next((kind(scene, match) for kind, match in found), None)
 
 
 def _operands(scene: Scene) -> list[_Operand]:
     return [_Operand(scene.crash.text(node), value, node) for node, value in scene.operands()]
 
 
-def _explanation(
-    scene: Scene, message: str, operands: Sequence[_Operand], fix: str, more: Sequence[str] = ()
-) -> Explanation:
-    lines = [line for operand in operands for line in origin(scene, scene.crash, operand.node).lines]
+def _explanation(scene: Scene, message: str, operands: list[_Operand], fix: str, *more: str) -> Explanation:
+    lines = origins(scene, *(operand.node for operand in operands))
     return scene.explanation(message, (*more, *dict.fromkeys(lines)), fix)
 
 
@@ -85,18 +70,16 @@ def _product(scene: Scene, found: re.Match[str]) -> Explanation | None:
     if len(operands) != 2 or node is None or (isinstance(node, ast.Call) and called_name(node) not in _PRODUCTS):
         return None
     left, right = operands
-    inner = found["a"].split("x")[1] if found["a"] else found["wanted"] or (str(left.shape[-1]) if left.shape else "")
-    outer = (
-        found["b"].split("x")[0] if found["b"] else found["found"] or (str(right.shape[-2:][0]) if right.shape else "")
-    )
+    sizes = [str(left.shape[-1]) if left.shape else "", str(right.shape[-2:][0]) if right.shape else ""]
+    inner = found["a"].split("x")[1] if found["a"] else found["wanted"] or sizes[0]
+    outer = found["b"].split("x")[0] if found["b"] else found["found"] or sizes[1]
     if not inner or not outer:
         return None
     fix = f"Make the last dimension of `{left.text}` equal to the second-to-last of `{right.text}`."
     if left.shape and right.shape and len(right.shape) > 1 and left.shape[-1] == right.shape[-1]:
         fix = f"Both end in {inner}: multiply by the transpose, {right.text}.transpose(-2, -1)."
-    message = (
-        f"`{scene.crash.text(node)}` needs equal inner sizes, but they are {inner} and {outer}: {left} and {right}."
-    )
+    found_sizes = f"but they are {inner} and {outer}: {left} and {right}"
+    message = f"`{scene.crash.text(node)}` needs equal inner sizes, {found_sizes}."
     return _explanation(scene, message, operands, fix)
 
 
@@ -110,9 +93,8 @@ def _sum(scene: Scene, found: re.Match[str]) -> Explanation | None:
     fix = f"Give both the same size in dimension {dimension}."
     if left.shape and right.shape:
         if len(left.shape) == len(right.shape) == 4 and dimension == "1":
-            fix = (
-                f"Give both the same number of channels. On a shortcut, use nn.Conv2d({b}, {a}, 1) for `{right.text}`."
-            )
+            shortcut = f"On a shortcut, use nn.Conv2d({b}, {a}, 1) for `{right.text}`."
+            fix = f"Give both the same number of channels. {shortcut}"
         missing = abs(len(left.shape) - len(right.shape))
         small, large = sorted((left, right), key=lambda operand: len(operand.shape or ()))
         if missing == 1 and small.shape and large.shape and small.shape == large.shape[:-1]:
@@ -129,13 +111,9 @@ def _store(scene: Scene, found: re.Match[str]) -> Explanation | None:
     sizes = re.search(r"Target sizes: (\[.*?\]).*Tensor sizes: (\[.*?\])", scene.message)
     if into.shape is None or sizes is None:
         return None
-    message = (
-        f"`{scene.crash.text(target)}` is a {sizes[1]} part of {described(into.value)}, but `{value.text}` is "
-        f"{sizes[2]}."
-    )
-    return _explanation(
-        scene, message, [into, value], "Index the part that has the value's shape, or reshape the value."
-    )
+    part = f"`{scene.crash.text(target)}` is a {sizes[1]} part of {described(into.value)}"
+    fix = "Index the part that has the value's shape, or reshape the value."
+    return _explanation(scene, f"{part}, but `{value.text}` is {sizes[2]}.", [into, value], fix)
 
 
 def _join(scene: Scene, found: re.Match[str]) -> Explanation | None:
@@ -157,7 +135,7 @@ def _join(scene: Scene, found: re.Match[str]) -> Explanation | None:
     every = ", ".join(f"`{o.text}` {written(o.shape or ())}" for o in operands[:8])
     more = (f"All of them: {every}.",) if len(operands) > 2 else ()
     culprits = [first, odd] if first.node is not odd.node else [first]
-    return _explanation(scene, message, culprits, _join_fix(verb, first, odd), more)
+    return _explanation(scene, message, culprits, _join_fix(verb, first, odd), *more)
 
 
 def _join_fix(verb: str, first: _Operand, odd: _Operand) -> str:
@@ -166,10 +144,8 @@ def _join_fix(verb: str, first: _Operand, odd: _Operand) -> str:
         return f"Give both the same number of dimensions: they have {len(one)} and {len(other)}."
     differing = [index for index, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]
     if len(differing) == 1 and verb in ("cat", "concat", "concatenate", "stack"):
-        return (
-            f"They differ only in dimension {differing[0]}: join along it with torch.cat(…, dim={differing[0]}), "
-            "or pad or cut it."
-        )
+        only = differing[0]
+        return f"They differ only in dimension {only}: join along it with torch.cat(…, dim={only}), or pad or cut it."
     return "Give them one size first: pad, cut or interpolate."
 
 
@@ -179,6 +155,5 @@ def _einsum(scene: Scene, found: re.Match[str]) -> Explanation | None:
     shapes = "; ".join(str(tensor) for tensor in tensors)
     end = f": {shapes}." if shapes else "."
     message = f"In einsum the letter {letter} has size {before} at first and {now} in operand {operand}{end}"
-    return _explanation(
-        scene, message, tensors, f"Use another letter, or transpose the operand, at {spot(scene.place)}."
-    )
+    fix = f"Use another letter, or transpose the operand, at {spot(scene.place)}."
+    return _explanation(scene, message, tensors, fix)

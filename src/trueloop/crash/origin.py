@@ -6,8 +6,7 @@ set has no known origin.
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from torch import nn
 
@@ -24,8 +23,7 @@ Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 Loop: TypeAlias = ast.For | ast.AsyncFor | ast.While
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """How a variable got its value."""
 
     lines: tuple[str, ...]  # One sentence per hop, for the report
@@ -37,8 +35,7 @@ class Origin:
         return self.step.source.place(self.statement) if self.step is not None and self.statement is not None else None
 
 
-@dataclass(frozen=True, slots=True)
-class Built:
+class Built(NamedTuple):
     """The line that builds a layer."""
 
     place: Place
@@ -52,10 +49,8 @@ class Built:
 
 def bound_in(node: ast.AST, name: str) -> bool:
     """Does this node assign to the name?"""
-    return any(
-        isinstance(inner, ast.Name) and inner.id == name and isinstance(inner.ctx, ast.Store)
-        for inner in ast.walk(node)
-    )
+    names = (inner for inner in ast.walk(node) if isinstance(inner, ast.Name) and inner.id == name)
+    return any(isinstance(inner.ctx, ast.Store) for inner in names)
 
 
 def setter(step: Step, name: str) -> ast.stmt | None:

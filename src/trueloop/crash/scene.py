@@ -11,11 +11,10 @@ import ast
 import builtins
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from types import FrameType, ModuleType, TracebackType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from torch import Tensor, nn
 
@@ -136,17 +135,20 @@ def _element(base: Any, index: Any) -> Any:
     return MISSING
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(NamedTuple):
     """The torch layer that raised the exception."""
 
     module: nn.Module
     name: str  # Its path in the model: `features.3`
     given: Any  # Its first argument
     before: str  # The preceding layer of an nn.Sequential, whose output it is: `features.2 (ReLU)`
-    direct: bool
-    """The user's line passed the argument, directly or as input of an nn.Sequential that begins with this layer."""
+    direct: bool  # The user's line passed the argument, perhaps through an nn.Sequential that begins with this layer
     model: nn.Module
+
+    @property
+    def title(self) -> str:
+        """`fc1` (Linear)."""
+        return f"`{self.name}` ({type(self.module).__name__})"
 
 
 class Scene:
@@ -154,8 +156,7 @@ class Scene:
 
     def __init__(self, error: BaseException, steps: tuple[Step, ...], grad_enabled: bool) -> None:
         self.error = error
-        self.grad_enabled = grad_enabled
-        """Was gradient recording still enabled after the exception had left every block of the script?"""
+        self.grad_enabled = grad_enabled  # Was gradient recording still on when the exception had left every block?
         self.message = str(error)
         self.steps = steps
         self._at = max(index for index, step in enumerate(steps) if step.is_users)
@@ -289,8 +290,7 @@ class Scene:
         return self.steps[self.steps.index(step) + 1 :]
 
     def _before(self, inner: nn.Module, model: nn.Module) -> tuple[str, bool]:
-        """The preceding layer, if an nn.Sequential passed its output to `inner`; otherwise, whether the user's line
-        did."""
+        """The preceding layer, if an nn.Sequential passed its output to `inner`; else, whether the user's line did."""
         for step in reversed(self.beyond):
             container = step.owner
             if container is None or container is inner or step.function in CALL_FRAMES:

@@ -17,8 +17,7 @@ _PREFIXES: Final = {
     "module.": "DataParallel or DistributedDataParallel",
     f"{WRAPPED_MODULE}.": "torch.compile",
     "model.": "a module that held the model",
-}
-"""The prefix that a wrapper puts before every key -> the wrapper."""
+}  # The prefix that a wrapper puts before every key -> the wrapper
 _SHOWN: Final = 3  # Keys listed for each side
 
 _Parts: TypeAlias = tuple[str, tuple[str, ...], str]  # Message, details, fix
@@ -39,38 +38,25 @@ def explain(scene: Scene) -> Explanation | None:
 
 def _renamed(name: str, own: Mapping[str, object], state: Mapping[str, object]) -> _Parts:
     missing, unexpected = [key for key in own if key not in state], [key for key in state if key not in own]
-    lists = (("Only in the model", missing), ("Only in the checkpoint", unexpected))
-    return (
-        f"The keys differ: {name} has {counted(len(missing), 'entry', 'entries')} that the checkpoint lacks, "
-        f"and the checkpoint has {counted(len(unexpected), 'entry', 'entries')} that {name} lacks.",
-        tuple(
-            f"{title}: {', '.join(keys[:_SHOWN])}{', …' if len(keys) > _SHOWN else ''}."
-            for title, keys in lists
-            if keys
-        ),
-        "Load it into the model that it was saved from. strict=False leaves unmatched entries at their initial values.",
-    )
+    only_here, only_there = (counted(len(keys), "entry", "entries") for keys in (missing, unexpected))
+    both = f"{name} has {only_here} that the checkpoint lacks, and the checkpoint has {only_there} that {name} lacks"
+    lists = [(title, keys) for title, keys in (("model", missing), ("checkpoint", unexpected)) if keys]
+    more = [(title, f"{', '.join(keys[:_SHOWN])}{', …' if len(keys) > _SHOWN else ''}") for title, keys in lists]
+    fix = "Load it into the model that it was saved from. strict=False leaves unmatched entries at initial values."
+    return f"The keys differ: {both}.", tuple(f"Only in the {title}: {keys}." for title, keys in more), fix
 
 
 def _prefixed(name: str, own: Mapping[str, object], state: Mapping[str, object]) -> _Parts | None:
     """The keys are equal except for a prefix."""
     for prefix, wrapper in _PREFIXES.items():
         if _is_prefixed(state, own, prefix):
-            message = (
-                f'Every key in the checkpoint starts with "{prefix}", but those of {name} do not: it was saved '
-                f"from {wrapper}."
-            )
-            return (
-                message,
-                (),
-                f'Remove the prefix: {{key.removeprefix("{prefix}"): value for key, value in state.items()}}.',
-            )
+            message = f'Every key in the checkpoint starts with "{prefix}", but those of {name} do not'
+            fix = f'Remove the prefix: {{key.removeprefix("{prefix}"): value for key, value in state.items()}}.'
+            return f"{message}: it was saved from {wrapper}.", (), fix
         if _is_prefixed(own, state, prefix):
-            message = (
-                f'Every key of {name} starts with "{prefix}", but those in the checkpoint do not: {wrapper} '
-                "wraps the model."
-            )
-            return message, (), "Load it before wrapping the model, or into the model inside the wrapper."
+            message = f'Every key of {name} starts with "{prefix}", but those in the checkpoint do not'
+            fix = "Load it before wrapping the model, or into the model inside the wrapper."
+            return f"{message}: {wrapper} wraps the model.", (), fix
     return None
 
 
@@ -84,10 +70,8 @@ def _nested(name: str, own: Mapping[str, object], state: Mapping[str, object], s
     if entry is None:
         return None
     text = scene.named(scene.argument(), "checkpoint").strip("`")
-    message = (
-        f"The checkpoint is a dict of {', '.join(map(repr, list(state)[:5]))}; the weights of {name} are in "
-        f"its entry {entry!r}."
-    )
+    held = f"The checkpoint is a dict of {', '.join(map(repr, list(state)[:5]))}"
+    message = f"{held}; the weights of {name} are in its entry {entry!r}."
     return message, (), f"Load that entry: load_state_dict({text}[{entry!r}])."
 
 
@@ -96,17 +80,13 @@ def _resized(name: str, own: Mapping[str, Tensor], state: Mapping[str, Tensor]) 
     differing = [key for key in own if isinstance(state.get(key), Tensor) and state[key].shape != own[key].shape]
     if not differing or set(own) != set(state):
         return None
-    sizes = [(key, written(state[key].shape), written(own[key].shape)) for key in differing]
+    (first, saved, now), *rest = ((key, written(state[key].shape), written(own[key].shape)) for key in differing)
     verb = "has a different shape" if len(differing) == 1 else "have different shapes"
-    message = (
-        f"{counted(len(differing), 'entry', 'entries')} of {len(own)} {verb}: "
-        f"`{sizes[0][0]}` is {sizes[0][1]} in the checkpoint and {sizes[0][2]} in {name}."
-    )
+    example = f"`{first}` is {saved} in the checkpoint and {now} in {name}"
+    message = f"{counted(len(differing), 'entry', 'entries')} of {len(own)} {verb}: {example}."
     layers = {key.rpartition(".")[0] for key in differing}
     fix = "Build the model with the sizes that the checkpoint was trained with."
     if len(layers) == 1:
-        fix = (
-            f"Build the model with the sizes of the checkpoint, or leave `{layers.pop()}` out of it and train that "
-            "layer again."
-        )
-    return message, tuple(f"`{key}`: checkpoint {saved}, model {now}." for key, saved, now in sizes[1:4]), fix
+        leave = f"or leave `{layers.pop()}` out of it and train that layer again"
+        fix = f"Build the model with the sizes of the checkpoint, {leave}."
+    return message, tuple(f"`{key}`: checkpoint {saved}, model {now}." for key, saved, now in rest[:3]), fix

@@ -54,9 +54,6 @@ def _fix(name: str, shape: tuple[int, ...] | None, wanted: list[int]) -> str:
 
 def _order(scene: Scene, base: ast.AST | None, name: str, tensor: object) -> Explanation:
     what = f" ({described(tensor)}, strides {written(tensor.stride())})" if isinstance(tensor, Tensor) else ""
-    return scene.explanation(
-        f"{f'`{name}`' if name else 'The tensor'}{what} is not contiguous, as after a transpose or permute, "
-        "so no view can merge its dimensions.",
-        origins(scene, base),
-        f"Write {name or 'x'}.reshape(…) instead of .view(…): it copies where a view is impossible.",
-    )
+    tensor_is = f"{f'`{name}`' if name else 'The tensor'}{what} is not contiguous, as after a transpose or permute"
+    fix = f"Write {name or 'x'}.reshape(…) instead of .view(…): it copies where a view is impossible."
+    return scene.explanation(f"{tensor_is}, so no view can merge its dimensions.", origins(scene, base), fix)

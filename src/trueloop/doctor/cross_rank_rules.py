@@ -45,6 +45,5 @@ class CrossRankRules:
         checker.check(RunEnded(steps, None, "finished", 0, 0, 0))
         findings, allowed = filter_findings(checker.findings(), self.settings)
         unjudged = tuple(NotApplicable(code, because) for code, because in checker.not_applicable())
-        return CrossRankResult(
-            findings, allowed, frozenset(rule.code for rule in self.rules), unjudged, tuple(checker.failures)
-        )
+        codes = frozenset(rule.code for rule in self.rules)
+        return CrossRankResult(findings, allowed, codes, unjudged, tuple(checker.failures))

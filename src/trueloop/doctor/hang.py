@@ -25,17 +25,13 @@ from trueloop.usercode.source import shown_path
 
 __all__ = ["HANG_AFTER", "Watchdog", "end_workers"]
 
-HANG_AFTER: Final = 300.0
-"""Seconds without progress before the logs are compared: half of NCCL's timeout, which kills the process."""
+HANG_AFTER: Final = 300.0  # Seconds without progress before logs are compared: half of NCCL's timeout, which kills
 PAUSE: Final = 1.0
-STOPPED_TOO: Final = 5
-"""Pauses between two samples after which this process itself was stopped (Ctrl-Z on the whole run)."""
+STOPPED_TOO: Final = 5  # Pauses between two samples after which this process itself was stopped (Ctrl-Z on the run)
 GRACE: Final = 3  # Pauses to wait before the note that the run continues: by then the other ranks have sampled too
-SUSPECTED: Final = 0.5
-"""Fraction of --hang-after after which other machines are queried; several times until it is over."""
+SUSPECTED: Final = 0.5  # Fraction of --hang-after after which other machines are queried, several times until then
 QUERY_EVERY: Final = 0.1  # Fraction of --hang-after between two queries
-SAMPLING_SLACK: Final = 0.9
-"""Fraction of --hang-after that the other ranks must have waited: ranks sample at different times."""
+SAMPLING_SLACK: Final = 0.9  # Fraction of --hang-after that other ranks must have waited: ranks sample at other times
 
 
 @final
@@ -60,8 +56,7 @@ class Watchdog(threading.Thread):
         self._over = threading.Event()
         self._remote = RemoteRanks.of(me, self._local_facts) if remote else None
         self._queried = 0.0
-        self._noted_at = -1
-        """The collective for which a note was printed."""
+        self._noted_at = -1  # The collective for which a note was printed
 
     def run(self) -> None:
         if self._remote is not None:
@@ -105,11 +100,8 @@ class Watchdog(threading.Thread):
     def _collectives(self) -> Iterator[CollectivesCalled]:
         verdicts = self._me.verdicts()
         for number in (self._me.number, *self._me.others):
-            ended = (
-                [fact for fact in verdicts[number].facts if isinstance(fact, CollectivesCalled)]
-                if number in verdicts
-                else []
-            )
+            known = verdicts[number].facts if number in verdicts else ()
+            ended = [fact for fact in known if isinstance(fact, CollectivesCalled)]
             yield from ended or [self._me.last_seen(number)]
 
     def _stalled(self) -> Iterator[RankStalled]:

@@ -31,6 +31,7 @@ __all__ = ["set_hang_recorder", "watch_for_hangs"]
 
 RULE: Final = "PAR106"
 _UNWATCHED: Final = Watched("", 0, 0, 0, 0, (), (), rules=0)
+_Ended = Literal["finished", "exception", "hung"]
 _watches: Final = count()
 """Numbers the watches of this process: all ranks have as many, and those with one number share a folder."""
 _watching: Final[list[_HangWatch]] = []  # The active one
@@ -44,8 +45,7 @@ def set_hang_recorder(record: Callable[[str], None]) -> None:
 
 @contextmanager
 def watch_for_hangs(hang_after: float, show: Callable[[Finding], None], exit_code: int) -> Iterator[None]:
-    """In this context, ranks that wait for one another forever end the run: one of them reports why, all exit with the
-    code."""
+    """In this context, ranks that wait for one another forever end the run: one reports why, all exit with the code."""
     me = _here()
     if me is not None:
         me = replace(me, folder=me.folder.with_name(f"{me.folder.name}-{next(_watches)}"))
@@ -84,24 +84,20 @@ class _HangWatch:
 
     def _begin(self) -> None:
         assert self._bus.collective_log is not None
-        self._watchdog = Watchdog(
-            self._me, self._bus.collective_log, self._rules, self._hang_after, self._hung, remote=True
-        )
+        log = self._bus.collective_log
+        self._watchdog = Watchdog(self._me, log, self._rules, self._hang_after, self._hung, remote=True)
         self._watchdog.start()
 
     def end(self, error: BaseException | None = None) -> None:
-        """The run has ended. The last rank removes the folder; a rank that still waits must read that this one has
-        ended."""
+        """The run has ended. The last rank removes the folder; a waiting rank must read that this one has ended."""
         if self._reporting and self._watchdog is not None:
             self._watchdog.join()  # it is reporting the hang, and ends this process
         _watching.remove(self)
         if self._watchdog is not None:
             self._watchdog.leave()
         self._tap.remove()
-        self._me.put(
-            f"{self._me.number}.verdict",
-            pickle.dumps(self._verdict("finished" if error is None else "exception", error)),
-        )
+        verdict = self._verdict("finished" if error is None else "exception", error)
+        self._me.put(f"{self._me.number}.verdict", pickle.dumps(verdict))
         if all(self._me.has_ended(number) or self._me.has_died(number) for number in self._me.others):
             shutil.rmtree(self._me.folder, ignore_errors=True)
 
@@ -119,12 +115,7 @@ class _HangWatch:
             end_workers()  # last: a training thread that waits for a worker would wake up and fail
             os._exit(self._exit_code)
 
-    def _verdict(
-        self,
-        ended: Literal["finished", "exception", "hung"],
-        error: BaseException | None = None,
-        known: tuple[RankFact, ...] = (),
-    ) -> Verdict:
+    def _verdict(self, ended: _Ended, error: BaseException | None = None, known: tuple[RankFact, ...] = ()) -> Verdict:
         log = self._bus.collective_log
         failure = "" if error is None else f"{type(error).__name__}: {error}".partition("\n")[0]
         calls = CollectivesCalled(0, None, self._me.number, () if log is None else log.calls(), ended, failure)

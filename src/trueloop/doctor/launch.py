@@ -112,9 +112,8 @@ def run(program: Program) -> tuple[Outcome, BaseException | None]:
 def _prepared(program: Program, main: ModuleType) -> CodeType:
     """Fill the module's names as Python does, and return its code. A script that does not parse fails here."""
     spec = program.spec
-    vars(main).update(
-        __builtins__=sys.modules["builtins"], __annotations__={}, __file__=program.path, __cached__=None, __spec__=spec
-    )
+    vars(main).update(__builtins__=sys.modules["builtins"], __annotations__={}, __file__=program.path)
+    vars(main).update(__cached__=None, __spec__=spec)
     if spec is None:
         vars(main).update(__package__=None, __loader__=SourceFileLoader("__main__", program.path))
         return compile(program.source, program.path, "exec", dont_inherit=True)

@@ -205,25 +205,21 @@ def merge_reports(verdict: Verdict, rules: CrossRankRules | None = None, me: Ran
     missing: dict[int, str] = {}
     if me.number == me.first:
         missing = me.wait_for_others()
-    elif me.wait_until_reported(
-        PATIENCE if verdict.outcome.exit_code or verdict.outcome.reason == "hung" else float("inf")
-    ):
-        return replace(verdict, reported_elsewhere=True)
+    else:
+        broken = verdict.outcome.exit_code or verdict.outcome.reason == "hung"
+        if me.wait_until_reported(PATIENCE if broken else float("inf")):
+            return replace(verdict, reported_elsewhere=True)
     if not me.claim_report():
         me.wait_until_reported(PATIENCE)
         return replace(verdict, reported_elsewhere=True)
     atexit.register(mark_reported, me)
     found = {me.number: verdict, **me.verdicts()}
-    late = {
-        number: STOPPED if me.is_stopped(number) else "it was still running"
-        for number in me.others
-        if number not in found and number not in missing
-    }
-    silent = [me.last_seen(number) for number in sorted(missing | late)]
+    late = [number for number in me.others if number not in found and number not in missing]
+    missing |= {number: STOPPED if me.is_stopped(number) else "it was still running" for number in late}
+    silent = [me.last_seen(number) for number in sorted(missing)]
     facts: list[Event] = [fact for one in found.values() for fact in one.facts]
-    return merge_verdicts(
-        verdict, found, missing | late, CrossRankResult() if rules is None else rules.check([*facts, *silent])
-    )
+    joint = CrossRankResult() if rules is None else rules.check([*facts, *silent])
+    return merge_verdicts(verdict, found, missing, joint)
 
 
 def ignore_sigterm() -> None:
@@ -253,15 +249,13 @@ def merge_verdicts(
     together: dict[object, dict[int, Finding]] = {}
     for number, verdict in sorted(found.items()):
         for finding in verdict.findings:
-            together.setdefault((finding.code, finding.place and (finding.place.path, finding.place.line)), {})[
-                number
-            ] = finding
+            cause = (finding.code, finding.place and (finding.place.path, finding.place.line))
+            together.setdefault(cause, {})[number] = finding
     findings = _unexplained([*(_one(finding_on, len(found)) for finding_on in together.values()), *joint.findings])
     alone = _applied_by_none([verdict.not_applicable for verdict in found.values()])
     not_applicable = (*(one for one in alone if one.code not in joint.codes), *joint.unjudged)
-    broken = [
-        f"on rank {number}: {failure}" for number, verdict in sorted(found.items()) for failure in verdict.failures
-    ]
+    broken = [f"on rank {number}: {failure}" for number in sorted(found) for failure in found[number].failures]
+    absent = [f"the report of rank {number} is missing: {why}" for number, why in sorted(missing.items())]
     return replace(
         own,
         findings=tuple(sorted(findings, key=lambda f: -f.severity)),
@@ -269,10 +263,7 @@ def merge_verdicts(
         not_applicable=not_applicable,
         allowed=own.allowed + joint.allowed,
         failures=(*broken, *joint.failures),
-        notes=(
-            *own.notes,
-            *(f"the report of rank {number} is missing: {why}" for number, why in sorted(missing.items())),
-        ),
+        notes=(*own.notes, *absent),
     )
 
 

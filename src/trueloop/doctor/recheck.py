@@ -34,13 +34,14 @@ def check_recorded_run(folder: Path, rules: Iterable[type[Rule]], settings: Sett
     found = locate_at_model(checker.findings(), tally.home) if ours else checker.findings()
     findings, allowed = filter_findings(found, settings)
     unjudged = tuple(NotApplicable(code, because) for code, because in checker.not_applicable())
+    outcome = Outcome("interrupted", 0, "the recording breaks off")
+    if end is not None:
+        outcome = Outcome(end.reason, 0, str(about.get("exception") or about.get("message") or ""))
     return Verdict(
         findings=findings,
         watched=tally.watched(len(checker.rules) - len(unjudged)),
         not_applicable=unjudged,
-        outcome=Outcome("interrupted", 0, "the recording breaks off")
-        if end is None
-        else Outcome(end.reason, 0, str(about.get("exception") or about.get("message") or "")),
+        outcome=outcome,
         allowed=allowed,
         failures=tuple(checker.failures),
     )

@@ -35,8 +35,7 @@ GREETING: Final = 60.0  # Seconds in which the machines exchange their addresses
 STALE: Final = 5.0  # Seconds after which an answer is out of date, at least
 AT_ONCE: Final = 16
 LOST_FOR: Final = 0.4  # Fraction of --hang-after that a machine must be unreachable: queries begin after half of it
-SILENT_FOR: Final = 0.9
-"""Fraction of --hang-after for a machine that connects but does not answer: a library may block Python for long."""
+SILENT_FOR: Final = 0.9  # Fraction of --hang-after for a machine that does not answer: a library may block Python
 
 Trouble = Literal["unreachable", "silent", "ended"]
 
@@ -74,13 +73,14 @@ class _NoAnswer(Exception):
         self.trouble: Trouble = trouble
 
 
+_Facts = Callable[[], Iterable[Event]]
+
+
 @final
 class RemoteRanks(threading.Thread):
     """On the first rank of a machine: answers queries, and sends them."""
 
-    def __init__(
-        self, me: Rank, facts: Callable[[], Iterable[Event]], place: socket.socket, environment: Mapping[str, str]
-    ) -> None:
+    def __init__(self, me: Rank, facts: _Facts, place: socket.socket, environment: Mapping[str, str]) -> None:
         super().__init__(name="trueloop: answer other machines", daemon=True)
         self._me, self._facts, self._place, self._environment = me, facts, place, environment
         own = tuple(range(me.first, me.first + me.peers))
@@ -91,9 +91,7 @@ class RemoteRanks(threading.Thread):
         self._over = threading.Event()
 
     @classmethod
-    def of(
-        cls, me: Rank, facts: Callable[[], Iterable[Event]], environment: Mapping[str, str] = os.environ
-    ) -> Self | None:
+    def of(cls, me: Rank, facts: _Facts, environment: Mapping[str, str] = os.environ) -> Self | None:
         """None without other machines, or if this is not the first rank of its machine."""
         several = int(environment.get("GROUP_WORLD_SIZE", "1")) > 1 and "GROUP_RANK" in environment
         if not several or me.number != me.first or "MASTER_PORT" not in environment:
@@ -140,9 +138,8 @@ class RemoteRanks(threading.Thread):
 
         try:
             within = timedelta(seconds=ANSWER_WITHIN)
-            store = TCPStore(
-                said["MASTER_ADDR"], int(said["MASTER_PORT"]), is_master=False, timeout=within, wait_for_workers=False
-            )
+            address, port = said["MASTER_ADDR"], int(said["MASTER_PORT"])
+            store = TCPStore(address, port, is_master=False, timeout=within, wait_for_workers=False)
             store.set(f"{name}/{self._here.number}", json.dumps(asdict(self._here)))
             wanted = [number for number in range(int(said["GROUP_WORLD_SIZE"])) if number != self._here.number]
             while wanted and time.monotonic() < until and not self._over.wait(0.2):
@@ -170,11 +167,8 @@ class RemoteRanks(threading.Thread):
         with ThreadPoolExecutor(min(AT_ONCE, len(machines))) as several:
             answers = dict(zip(machines, several.map(self._query, machines), strict=True))
         facts = [event_to(fact) for heard in answers.values() for fact in heard]
-        missed = [
-            {**asdict(self._missed[m.number]), "machine": str(m), "ranks": m.ranks}
-            for m in machines
-            if m.number in self._missed
-        ]
+        silent = [(machine, self._missed[machine.number]) for machine in machines if machine.number in self._missed]
+        missed = [{**asdict(query), "machine": str(machine), "ranks": machine.ranks} for machine, query in silent]
         self._me.put(FILE, json.dumps({"at": time.monotonic(), "facts": facts, "missed": missed}).encode())
 
     def clear(self) -> None:
@@ -230,6 +224,5 @@ def remote_facts(me: Rank, hang_after: float) -> Iterator[RankFact]:
         for rank in missed["ranks"]:
             yield CollectivesCalled(0, None, rank, (), "died" if missed["trouble"] == "ended" else "running", "")
             if missed["trouble"] != "ended":
-                yield RankStalled(
-                    0, None, rank, missed["trouble"], seconds, since, f"{missed['machine']}: {missed['reason']}"
-                )
+                why = f"{missed['machine']}: {missed['reason']}"
+                yield RankStalled(0, None, rank, missed["trouble"], seconds, since, why)

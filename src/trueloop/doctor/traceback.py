@@ -98,10 +98,8 @@ class CleanTracebacks:
         self._patches: list[Patch] = []
 
     def install(self) -> None:
-        self._patches = [
-            Patch(traceback.TracebackException, "__init__", _wrap_init),
-            Patch(threading, "excepthook", _wrap_thread_hook),
-        ]
+        init = Patch(traceback.TracebackException, "__init__", _wrap_init)
+        self._patches = [init, Patch(threading, "excepthook", _wrap_thread_hook)]
 
     def remove(self) -> None:
         for patch in self._patches:

@@ -63,24 +63,18 @@ class Watch:
         self.settings = load_settings(Path.cwd()) if settings is None else settings
         rules = chosen_rules(self.settings, select, ignore)
         self.checker = Checker(rules)
-        self.cross_rank = CrossRankRules(rules, self.settings)
-        """Checks the facts of all ranks, if this is the rank that reports."""
+        self.cross_rank = CrossRankRules(rules, self.settings)  # Checks the facts of all ranks, on the reporting rank
         self.script = script or sys.argv[0]
-        self.verdict: Verdict | None = None
-        """Set when the watch has ended."""
-        self._on_error = on_error
-        """Called for each error at once; returns True to end the run."""
+        self.verdict: Verdict | None = None  # Set when the watch has ended
+        self._on_error = on_error  # Called for each error at once; returns True to end the run
         self._hang_after = hang_after
-        self._on_hang = on_hang
-        """Shows the verdict of a run whose ranks hang, and ends the process; without it, hangs are not detected."""
+        self._on_hang = on_hang  # Shows the verdict of a hang and ends the process; without it, hangs are not detected
         self._watchdog: Watchdog | None = None
-        self._ended_by: int | None = None
-        """The thread that ends the run: its own, or the one that detects hangs."""
+        self._ended_by: int | None = None  # The thread that ends the run: its own, or the one that detects hangs
         self._end_lock = threading.Lock()
         self._facts: list[Event] = []
         self._show = show
-        self._instead = instead
-        """Watches instead of this one: a watch that is running already, or one in another process."""
+        self._instead = instead  # Watches instead of this one: a watch that runs already, or one in another process
         self._bus = Bus(self._receive)
         assemble(self._bus, self.checker.needed_events | Tally.KINDS)
         self._registry = TapRegistry(self._bus, budget, last_step)
@@ -96,9 +90,7 @@ class Watch:
         if _running is self or self._instead is not None:
             return self
         if _running is not None:
-            raise Misuse(
-                "This run is already watched: end that watch, by stop() or its with block, before starting another."
-            )
+            raise Misuse("This run is already watched: end that watch first, by stop() or by leaving its with block.")
         if self.verdict is not None:
             raise Misuse("This watch has ended. Call trueloop.watch() for a new one.")
         _running = self
@@ -107,9 +99,8 @@ class Watch:
         self._bus.on_joined = self._watch_for_hangs
         self._began = perf_counter()
         rank, size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
-        self._receive(
-            RunStarted(0, None, self.script, tuple(sys.argv[1:]), sys.version.split()[0], torch.__version__, rank, size)
-        )
+        versions = (sys.version.split()[0], torch.__version__)
+        self._receive(RunStarted(0, None, self.script, tuple(sys.argv[1:]), *versions, rank, size))
         self._registry.install()
         self._tracebacks.install()
         if sys.platform != "win32":
@@ -145,10 +136,8 @@ class Watch:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close(value)
+    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> None:
+        self.close(error)
 
     def close(self, error: BaseException | None = None) -> None:
         """End the watch and show the report, once."""

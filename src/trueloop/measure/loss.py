@@ -19,8 +19,7 @@ LARGEST: Final = 1 << 20  # Elements of a tensor whose range is taken; of a larg
 SAMPLES: Final = 32  # Samples whose rows are summed, evenly spaced over the batch
 POSITIONS: Final = 8  # Positions per further dimension (pixels, tokens) whose rows are summed
 TARGETS: Final = 1024  # Targets that are read one by one
-ROUNDING: Final = 1e-5
-"""Allowed error of the sum of a row of float32 probabilities; the precision of the tensor's own dtype comes on top."""
+ROUNDING: Final = 1e-5  # Allowed error of a row sum of float32 probabilities; the precision of the dtype comes on top
 FAR: Final = 6  # Nodes to search for the softmax of inputs whose values are probabilities (`softmax(x) + 1e-8`)
 
 _OVER_CLASSES: Final = ("cross_entropy", "nll_loss", "kl_div")
@@ -56,9 +55,8 @@ def loss_computed(
     if not is_readable(inputs.scores) or not is_readable(inputs.target):
         return None
     values = _Values(inputs)
-    behind, activation = _behind(
-        inputs.scores if made_by is None else made_by, activation_of, far=values.rows == "probabilities"
-    )
+    made_by = inputs.scores if made_by is None else made_by
+    behind, activation = _behind(made_by, activation_of, far=values.rows == "probabilities")
     return LossComputed(
         step=step,
         place=place,
@@ -103,10 +101,9 @@ class _Values:
         ]
         values: list[float] = torch.cat(parts).tolist()
         self.input_range = None if values[0] != values[0] else (values[0], values[1])
-        known = rows is not None and rows.shape[1] > 1
-        self.rows: Rows = (
-            _kind_of_rows(values[2:5], _tolerance(rows, scores)) if known and rows is not None else "unknown"
-        )
+        self.rows: Rows = "unknown"
+        if rows is not None and rows.shape[1] > 1:
+            self.rows = _kind_of_rows(values[2:5], _tolerance(rows, scores))
         self.target_rows_sum_to_one = None if target_rows is None else values[6] <= _tolerance(target_rows, target)
         targets = [value for value in values[8:] if value != inputs.ignore]
         self.integral = bool(targets) and all(value.is_integer() for value in targets)

@@ -58,7 +58,5 @@ def layer_gradients(
     weights: Sequence[tuple[str, int]], gradient_norms: Sequence[float], weight_norms: Sequence[float]
 ) -> tuple[LayerGradient, ...]:
     """`weights`: name and size of each, from the input on."""
-    return tuple(
-        LayerGradient(name, gradient, size, depth, norm)
-        for depth, ((name, size), gradient, norm) in enumerate(zip(weights, gradient_norms, weight_norms, strict=True))
-    )
+    layers = enumerate(zip(weights, gradient_norms, weight_norms, strict=True))
+    return tuple(LayerGradient(name, grad, size, depth, norm) for depth, ((name, size), grad, norm) in layers)

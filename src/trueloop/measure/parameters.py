@@ -67,8 +67,7 @@ class ModuleRuns:
         """Calls whose result has no graph, and that nobody reports to `cut`: they are looked for in the source."""
         self._ran: WeakSet[nn.Module] = WeakSet()
         self._graphed: WeakSet[nn.Module] = WeakSet()
-        self._cuts: dict[tuple[Place, str], set[int]] = {}
-        """Lines, by function, and the identities of the parameters behind them."""
+        self._cuts: dict[tuple[Place, str], set[int]] = {}  # By line and function: identities of the parameters behind
         self._reads: WeakKeyDictionary[type, frozenset[str]] = WeakKeyDictionary()
 
     def saw(self, module: nn.Module, output: Any) -> None:
@@ -111,8 +110,7 @@ class ModuleRuns:
 
 
 def _reads_its_parts(module: nn.Module) -> bool:
-    """A layer of torch that reads the weights of its parts (attention never calls its output layer); containers call
-    them."""
+    """A layer of torch that reads the weights of its parts (attention never calls its output layer)."""
     container = isinstance(module, (nn.ModuleList, nn.ModuleDict, nn.Sequential))
     return type(module).__module__.startswith("torch.") and not container
 
@@ -122,14 +120,11 @@ class Gradients:
     """Which parameters of one model have had a gradient. Names and identities only: no tensor is kept."""
 
     def __init__(self) -> None:
-        self.had: set[str] = set()
-        """Names of parameters that had a gradient when an optimizer stepped."""
+        self.had: set[str] = set()  # Names of parameters that had a gradient when an optimizer stepped
         self.reached: set[str] = set()
         """Names of parameters that a backward reached; the user may have removed the gradient before the step."""
-        self.first: dict[str, Fingerprint] = {}
-        """Of parameters without a gradient, or without an optimizer at the first look."""
-        self.connected: set[int] = set()
-        """Identities of the parameters behind the model's outputs."""
+        self.first: dict[str, Fingerprint] = {}  # Of parameters without a gradient or optimizer at the first look
+        self.connected: set[int] = set()  # Identities of the parameters behind the model's outputs
         self.compiled = False
 
     def look(self, model: nn.Module, held: set[int]) -> None:

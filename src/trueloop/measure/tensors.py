@@ -7,16 +7,8 @@ from typing import Any, TypeGuard
 import torch
 from torch import Tensor, nn
 
-__all__ = [
-    "dense",
-    "evenly_spaced",
-    "is_plain",
-    "is_readable",
-    "memory_of",
-    "read_numbers",
-    "same_memory",
-    "tensors_in",
-]
+__all__ = ["dense", "evenly_spaced", "is_plain", "is_readable", "memory_of", "read_numbers", "same_memory"]
+__all__ += ["tensors_in"]
 
 
 def tensors_in(value: Any, limit: int | None = None) -> Iterator[Tensor]:

@@ -35,11 +35,9 @@ class EqualUnits:
     __slots__ = ("dim", "name", "ref", "unmoved")
 
     def __init__(self, name: str, weight: Tensor, dim: int) -> None:
-        self.name, self.dim = name, dim
-        """`dim`: the dimension that counts the units."""
+        self.name, self.dim = name, dim  # `dim`: the dimension that counts the units
         self.ref = weakref.ref(weight)
-        self.unmoved = weight.grad is None or not bool(weight.grad.any())
-        """Its gradient has been zero at every look."""
+        self.unmoved = weight.grad is None or not bool(weight.grad.any())  # Its gradient has been zero at every look
 
     @property
     def layer(self) -> str:

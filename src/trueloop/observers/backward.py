@@ -18,8 +18,7 @@ from trueloop.usercode.source import source_of
 __all__ = ["BackwardObserver"]
 
 FIRST_WALKS: Final = 8  # steps from the first backward of a place whose graphs are walked: a growing graph shows there
-WALK_EVERY: Final = 100
-"""Later walks: on powers of two and on every WALK_EVERY-th step; a walk costs about 1 us per node."""
+WALK_EVERY: Final = 100  # later walks: on powers of two and every WALK_EVERY-th step; a walk costs about 1 us per node
 WALKS_PER_STEP: Final = 2  # walks at one place in one step: further micro-batches show the same
 READ_EVERY: Final = 20  # steps between reads of a loss on a device: each read makes the host wait
 

@@ -30,8 +30,7 @@ class BackwardDtypesObserver(Observer):
     emits = (BackwardDtypes,)
 
     def prepare(self) -> None:
-        self._calls: dict[Place | None, list[int]] = {}
-        """Backwards at each place, as a list of one number: it is looked up at every step."""
+        self._calls: dict[Place | None, list[int]] = {}  # backwards at each place, in a list of one: read every step
         self._built: WeakKeyDictionary[GradScaler, Place | None] = WeakKeyDictionary()
         self._pending: tuple[BackwardDtypes, frozenset[int]] | None = None
         """The event to emit when the backward has ended, and the gradients to measure first."""
@@ -91,15 +90,13 @@ class BackwardDtypesObserver(Observer):
         """Shares of entries that are zero, and that are subnormal in float16."""
         held = (p for _, optimizer in self.objects.living_optimizers() for p in parameters_of(optimizer))
         found = {id(p): p.grad for p in held if id(p) in leaves}
-        gradients = [
-            g for g in found.values() if type(g) is Tensor and g.layout is torch.strided and g.is_floating_point()
-        ]
-        if not gradients:
+        dense = [g for g in found.values() if type(g) is Tensor and g.layout is torch.strided and g.is_floating_point()]
+        if not dense:
             return None
         smallest = torch.finfo(torch.float16).smallest_normal
         entries = zeros = small = 0
         with torch.no_grad():
-            for gradient in gradients:
+            for gradient in dense:
                 part = gradient.flatten()[:ENTRIES].abs()
                 empty = int((part == 0).sum())
                 entries, zeros = entries + part.numel(), zeros + empty

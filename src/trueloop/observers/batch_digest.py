@@ -15,8 +15,7 @@ __all__ = ["BatchDigestObserver"]
 
 CALLS: Final = 8  # calls of each model whose inputs are digested
 ALL_CALLS: Final = 64  # calls of all models together, for a run that builds models again and again
-SAMPLE: Final = 1 << 14
-"""Elements of each tensor in a digest, evenly spaced: the corner of an image may be white in every batch."""
+SAMPLE: Final = 1 << 14  # elements of a tensor in a digest, evenly spaced: the corner of an image may always be white
 
 
 class BatchDigestObserver(Observer):

@@ -13,32 +13,13 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
-from torch.utils.data import (
-    BatchSampler,
-    DataLoader,
-    IterableDataset,
-    RandomSampler,
-    SequentialSampler,
-    SubsetRandomSampler,
-    WeightedRandomSampler,
-)
+from torch.utils import data
 from torch.utils.data.distributed import DistributedSampler
 
 from trueloop.event import BatchInspected, Place
 from trueloop.observers.observer import Observer
+from trueloop.taps import calls
 from trueloop.taps.batch_samples import are_windows, digests, integers, likeness, rows_of
-from trueloop.taps.calls import (
-    BatchDrawn,
-    BuiltLoader,
-    BuiltOptimizer,
-    DecisionCall,
-    LoaderStart,
-    LossCall,
-    ModuleCall,
-    RunEnd,
-    StepCall,
-    tensors_in,
-)
 from trueloop.taps.graph_notes import BATCH, write_note
 
 __all__ = ["BatchesObserver"]
@@ -108,7 +89,7 @@ class BatchesObserver(Observer):
 
     def prepare(self) -> None:
         self._records: dict[int, _Record] = {}
-        self._built: WeakKeyDictionary[DataLoader[Any], Place] = WeakKeyDictionary()
+        self._built: WeakKeyDictionary[data.DataLoader[Any], Place] = WeakKeyDictionary()
         self._lines: Counter[tuple[int, Place | None]] = Counter()  # loaders from each line, per optimizer built
         self._life = 0
         self._recent: deque[_Look | None] = deque(maxlen=RECENT)
@@ -118,14 +99,14 @@ class BatchesObserver(Observer):
 
     # -- passes --
 
-    def loader_built(self, built: BuiltLoader) -> None:
+    def loader_built(self, built: calls.BuiltLoader) -> None:
         if built.place is not None:
             self._built[built.loader] = built.place
 
-    def optimizer_built(self, built: BuiltOptimizer) -> None:
+    def optimizer_built(self, built: calls.BuiltOptimizer) -> None:
         self._life += 1
 
-    def loader_started(self, start: LoaderStart) -> None:
+    def loader_started(self, start: calls.LoaderStart) -> None:
         number = self.bus.ordinal("loader", start.loader)
         record = self._records.get(number)
         if record is None:
@@ -140,7 +121,7 @@ class BatchesObserver(Observer):
         record.drawn = record.looks = 0
         record.place = start.place
 
-    def _facts(self, loader: DataLoader[Any], number: int) -> dict[str, Any]:
+    def _facts(self, loader: data.DataLoader[Any], number: int) -> dict[str, Any]:
         dataset = loader.dataset
         return {
             "loader": number,
@@ -154,7 +135,7 @@ class BatchesObserver(Observer):
 
     # -- batches --
 
-    def batch_drawn(self, drawn: BatchDrawn) -> None:
+    def batch_drawn(self, drawn: calls.BatchDrawn) -> None:
         record = None if drawn.number is None else self._records.get(drawn.number)
         if record is None:
             return
@@ -169,7 +150,7 @@ class BatchesObserver(Observer):
         self._recent.append(look)
         self._open = look is not None or any(self._recent)
 
-    def _look(self, record: _Record, index: int, drawn: BatchDrawn) -> _Look | None:
+    def _look(self, record: _Record, index: int, drawn: calls.BatchDrawn) -> _Look | None:
         rows = rows_of(drawn.batch, stacked=drawn.stacked)
         if not rows:
             return None
@@ -198,17 +179,17 @@ class BatchesObserver(Observer):
 
     # -- what becomes of them --
 
-    def module_call_ended(self, call: ModuleCall) -> None:
+    def module_call_ended(self, call: calls.ModuleCall) -> None:
         if not self._open or call.failed:
             return
         known = self.objects.model(call.module)
-        given = _memory_of(tensors_in((call.args, call.kwargs), limit=8))
+        given = _memory_of(calls.tensors_in((call.args, call.kwargs), limit=8))
         look = None if known is None else self._look_at(given)
         if look is None or known is None:
             return
         look.models.add(known.number)
         look.carried = look.carried or bool(self._made & (given - look.memory))
-        made = list(tensors_in(call.output, limit=4))
+        made = list(calls.tensors_in(call.output, limit=4))
         self._made = _memory_of(made)
         for tensor in made:
             if (node := tensor.grad_fn) is not None:
@@ -232,7 +213,7 @@ class BatchesObserver(Observer):
 
         return came
 
-    def decision_made(self, decision: DecisionCall) -> None:
+    def decision_made(self, decision: calls.DecisionCall) -> None:
         if self._open:
             self._score()
 
@@ -241,7 +222,7 @@ class BatchesObserver(Observer):
         if latest is not None and latest.models:
             latest.scored = True
 
-    def loss_called(self, loss: LossCall) -> None:
+    def loss_called(self, loss: calls.LossCall) -> None:
         if not self._open:
             return
         if not loss.output.dim():
@@ -258,7 +239,7 @@ class BatchesObserver(Observer):
             if labels is not None and (loss.function in _CLASSES or set(labels) <= {0, 1}):
                 look.labels = labels
 
-    def step_ended(self, call: StepCall) -> None:
+    def step_ended(self, call: calls.StepCall) -> None:
         if self._moving:
             for look in self._moving:
                 look.stepped = self.bus.step
@@ -266,7 +247,7 @@ class BatchesObserver(Observer):
 
     # -- telling --
 
-    def run_ended(self, end: RunEnd) -> None:
+    def run_ended(self, end: calls.RunEnd) -> None:
         for record in self._records.values():
             self._emit_known(record)
 
@@ -275,14 +256,9 @@ class BatchesObserver(Observer):
             self._report(record.pending.popleft())
 
     def _report(self, look: _Look) -> None:
-        reported: dict[str, Any] = {
-            "models": tuple(sorted(look.models)),
-            "labels": look.labels,
-            "carries_state": look.carried,
-            "scored": look.scored,
-            "stepped": look.stepped,
-        }
-        self.bus.emit(BatchInspected(**look.facts, **reported, fate=look.fate()))
+        seen: dict[str, Any] = {"models": tuple(sorted(look.models)), "labels": look.labels, "scored": look.scored}
+        seen |= {"carries_state": look.carried, "stepped": look.stepped, "fate": look.fate()}
+        self.bus.emit(BatchInspected(**look.facts, **seen))
 
 
 def _labels(look: _Look, target: Tensor) -> tuple[int, ...] | None:
@@ -310,26 +286,26 @@ def _memory_of(tensors: Any) -> frozenset[int]:
     return frozenset(found - {0})
 
 
-def _sampler(loader: DataLoader[Any]) -> Any:
+def _sampler(loader: data.DataLoader[Any]) -> Any:
     """The sampler of single samples; None for a batch sampler of the user."""
     batches = loader.batch_sampler
     if batches is None:
         return loader.sampler
-    return batches.sampler if type(batches) is BatchSampler else None
+    return batches.sampler if type(batches) is data.BatchSampler else None
 
 
-def _order(loader: DataLoader[Any]) -> Order:
-    if isinstance(loader.dataset, IterableDataset):
+def _order(loader: data.DataLoader[Any]) -> Order:
+    if isinstance(loader.dataset, data.IterableDataset):
         return "stream"
     sampler = _sampler(loader)
-    if type(sampler) in (RandomSampler, SubsetRandomSampler, WeightedRandomSampler):
+    if type(sampler) in (data.RandomSampler, data.SubsetRandomSampler, data.WeightedRandomSampler):
         return "random"
     if isinstance(sampler, DistributedSampler):
         return "distributed" if sampler.shuffle else "sequential"
-    return "sequential" if type(sampler) is SequentialSampler else "other"
+    return "sequential" if type(sampler) is data.SequentialSampler else "other"
 
 
-def _samples(loader: DataLoader[Any]) -> int | None:
+def _samples(loader: data.DataLoader[Any]) -> int | None:
     try:
         return len(_sampler(loader))
     except (TypeError, NotImplementedError):  # a stream has no length, nor has every sampler

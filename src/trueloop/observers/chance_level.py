@@ -49,9 +49,8 @@ class _Look:
     @property
     def one_sided(self) -> bool:
         """All of one class, or each sample its own class."""
-        return bool(self.counts) and (
-            len(self.counts) == 1 or (len(self.counts) == self.size and max(self.counts) == self.size - 1)
-        )
+        classes = len(self.counts)
+        return classes == 1 or (0 < classes == self.size and max(self.counts) == self.size - 1)
 
 
 class _Site:
@@ -138,11 +137,8 @@ def _look_at(loss: LossCall) -> _Look | None:
     mean = loss.output.numel() == 1 and options.get("reduction", "mean") == "mean"
     if not mean or type(target) is not Tensor or not is_readable(target) or loss.target.requires_grad:
         return None
-    if any(
-        options.get(name) not in (None, 0, 0.0) for name in _OTHER_CHANCE if not isinstance(options.get(name), Tensor)
-    ):
-        return None
-    if any(isinstance(options.get(name), Tensor) for name in _OTHER_CHANCE):
+    others = [options.get(name) for name in _OTHER_CHANCE]
+    if any(isinstance(other, Tensor) or other not in (None, 0, 0.0) for other in others):
         return None
     with torch.no_grad():
         value = loss.output.item()

@@ -1,5 +1,4 @@
-"""The collectives of this rank, emitted when it ends: which rank waits in which one shows only beside the other
-ranks."""
+"""The collectives of this rank, emitted when it ends: only beside other ranks they show who waits for whom."""
 
 import os
 from traceback import walk_tb

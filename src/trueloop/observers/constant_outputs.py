@@ -66,9 +66,8 @@ class ConstantOutputsObserver(Observer):
         inputs = next((given for given in _inputs(call) if given.dim()), None)
         if inputs is None or not is_readable(inputs) or inputs.shape[0] < FEWEST or call.failed:
             return
-        outputs = [
-            out for out in list(tensors_in(call.output))[:OUTPUTS] if out.dim() and out.shape[0] == inputs.shape[0]
-        ]
+        first = list(tensors_in(call.output))[:OUTPUTS]
+        outputs = [out for out in first if out.dim() and out.shape[0] == inputs.shape[0]]
         if outputs and all(is_readable(out) and out.dtype in (torch.float32, torch.float64) for out in outputs):
             with torch.no_grad():
                 self._look = _Look(call, known, inputs.detach(), outputs)
@@ -98,17 +97,8 @@ class ConstantOutputsObserver(Observer):
         if not facts:
             return
         spread, scale = max(facts, key=lambda pair: pair[0] / (pair[1] or 1.0))
-        self.emit(
-            OutputsCompared,
-            look.place,
-            model=look.known.number,
-            name=look.known.name,
-            training=look.training,
-            batch=look.batch,
-            different=look.different,
-            spread=spread,
-            scale=scale,
-        )
+        known, samples = look.known, (look.batch, look.different)
+        self.emit(OutputsCompared, look.place, known.number, known.name, look.training, *samples, spread, scale)
 
 
 def _inputs(call: ModuleCall) -> list[Tensor]:
@@ -124,8 +114,7 @@ def _spread_and_scale(output: Tensor) -> tuple[float, float]:
 
 
 def _is_constant_by_design(output: Tensor) -> bool:
-    """A row expanded over the batch (a learned deviation), or scores so large that a sigmoid or softmax rounds all
-    alike."""
+    """A row expanded over the batch (a learned deviation), or scores so large that a sigmoid or softmax rounds them."""
     if output.stride(0) == 0:
         return True
     behind = list(through_views(output))

@@ -51,13 +51,11 @@ class _Case:
     def __init__(self) -> None:
         self.looks = 0
         self.chances = CHANCES
-        self.proof: _Proof = ""
-        """Why the first dimension counts samples; weak: only a softmax over it would be a sure mistake."""
+        self.proof: _Proof = ""  # why dimension 0 counts samples; weak: only a softmax over it is a sure mistake
         self.time: int | None = None  # the dimension of the input along which the targets are shifted
         self.shifted = 0  # index of that input tensor
         self.inputs: list[weakref.ref[Tensor]] = []
-        self.copies: list[Tensor] = []
-        """Of the latest inputs, which may be freed before the loss; only while targets are compared with them."""
+        self.copies: list[Tensor] = []  # of the latest inputs, which may be freed before the loss is compared with them
         self.outputs: list[weakref.ref[Tensor]] = []
         self.samples_asked = False
         self.future_asked = False
@@ -127,9 +125,8 @@ class CounterfactualsObserver(Observer):
         if case.time is None and len(inputs) == len(case.inputs):
             times = [_shifted_along(g, loss.target.detach(), loss.options.get("ignore_index", -100)) for g in inputs]
             found = [(number, time) for number, time in enumerate(times) if time is not None]
-            case.shifted, case.time = (
-                found[-1] if found else (0, None)
-            )  # an autoencoder's decoder input follows the encoder's
+            # An autoencoder's decoder input follows the encoder's.
+            case.shifted, case.time = found[-1] if found else (0, None)
         outputs = [tensor for ref in case.outputs if (tensor := ref()) is not None]
         if not case.proof and inputs and any(same_memory(tensor, loss.input) for tensor in outputs):
             case.proof = _proof_by_targets(inputs, loss)
@@ -163,14 +160,12 @@ class CounterfactualsObserver(Observer):
             self._compare_samples(call, known, case, twin, size, size)
 
     def _compare_samples(
-        self, call: ModuleCall, known: KnownModel, case: _Case, twin: ReplayCopy, size: int, few: int
+        self, call: ModuleCall, of: KnownModel, case: _Case, twin: ReplayCopy, size: int, few: int
     ) -> None:
         kept = few - 1
         plain = _given(call, lambda t: (t[:few] if t.dim() and t.shape[0] == size else t).detach().clone())
-        others = _each(
-            plain, lambda t: torch.cat([t[:1].expand_as(t[:kept]), t[kept:]]) if t.dim() and t.shape[0] == few else t
-        )
-        own = _each(plain, lambda t: torch.cat([t[:kept], t[:1]]) if t.dim() and t.shape[0] == few else t)
+        others = _each(plain, few, lambda t: torch.cat([t[:1].expand_as(t[:kept]), t[kept:]]))
+        own = _each(plain, few, lambda t: torch.cat([t[:kept], t[:1]]))
         if not _differ(plain, others) or not _differ(plain, own):
             return
         pairs = _pairs(call.output, size)
@@ -183,17 +178,9 @@ class CounterfactualsObserver(Observer):
             return
         if meeting is None and change > WORTH_A_TRACE and case.proof != "loader":
             return
-        self.emit(
-            BatchIndependenceTested,
-            call.place,
-            model=known.number,
-            name=known.name,
-            batch=size,
-            change=change,
-            repeat=_distance(first, again),
-            layer=meeting.layer if meeting else "",
-            defined=_where(meeting, unwrapped(call.module)),
-        )
+        where = (meeting.layer if meeting else "", _where(meeting, unwrapped(call.module)))
+        changes = (change, _distance(first, again))
+        self.emit(BatchIndependenceTested, call.place, of.number, of.name, size, *changes, *where)
 
     def _test_future(self, call: ModuleCall, known: KnownModel, case: _Case, time: int) -> None:
         inputs = _inputs(call)
@@ -215,25 +202,15 @@ class CounterfactualsObserver(Observer):
         change = _distance(first, after)
         if (
             change > WORTH_A_TRACE
-        ):  # information through a summary of the sequence (an autoencoder) may be visible on purpose
+        ):  # what passes through a summary of the sequence (an autoencoder) may do so on purpose
             summaries = Summaries(_with_time(given, time))
             twin.run(plain, summaries)
-            change = min(
-                change, _distance(first, _of_past(twin.run(later, summaries.put_back()), given, time, position))
-            )
+            past = _of_past(twin.run(later, summaries.put_back()), given, time, position)
+            change = min(change, _distance(first, past))
         meeting = find_future_leak(twin, plain, later, position, length) if change > WORTH_A_TRACE else None
-        self.emit(
-            CausalityTested,
-            call.place,
-            model=known.number,
-            name=known.name,
-            position=position,
-            length=length,
-            change=change,
-            repeat=_distance(first, again),
-            layer=meeting.layer if meeting else "",
-            defined=_where(meeting, unwrapped(call.module)),
-        )
+        where = (meeting.layer if meeting else "", _where(meeting, unwrapped(call.module)))
+        changes = (change, _distance(first, again))
+        self.emit(CausalityTested, call.place, known.number, known.name, position, length, *changes, *where)
 
 
 # -- inputs and outputs --
@@ -248,8 +225,10 @@ def _given(call: ModuleCall, change: Any) -> Inputs:
     return mapped(call.args, change), mapped(dict(call.kwargs), change)
 
 
-def _each(inputs: Inputs, change: Any) -> Inputs:
-    return mapped(inputs[0], change), mapped(inputs[1], change)
+def _each(inputs: Inputs, samples: int, change: Any) -> Inputs:
+    """Inputs with every batch changed."""
+    changed_inputs: Inputs = mapped(inputs, lambda t: change(t) if t.dim() and t.shape[0] == samples else t)
+    return changed_inputs
 
 
 def _differ(one: Inputs, other: Inputs) -> bool:
@@ -321,8 +300,7 @@ def _is_made_of(given: Tensor, shape: torch.Size, drawn: Tensor | None) -> bool:
 
 
 def _proof_by_targets(inputs: list[Tensor], loss: LossCall) -> _Proof:
-    """One target per sample. A sure sign if a sample has more than one dimension: then a row is neither a word nor a
-    node."""
+    """One target per sample. Sure if a sample has more than one dimension: then a row is neither a word nor a node."""
     given, scores, target = inputs[0], loss.input, loss.target
     size = given.shape[0] if given.dim() else 0
     if len(inputs) > 1 or size < FEWEST or scores.dim() == 0 or scores.shape[0] != size:

@@ -10,7 +10,7 @@ import multiprocessing
 import os
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from inspect import unwrap
 from time import perf_counter, process_time
 from types import FrameType
@@ -57,7 +57,7 @@ class _Answer:
     rewritten: str = ""
     values: tuple[float, ...] = ()
     rewritten_place: Place | None = None
-    alike: Alike = ""
+    identical_across: Alike = ""
     cause: Cause = ""
     cause_name: str = ""
     cause_place: Place | None = None
@@ -89,15 +89,8 @@ class DatasetObserver(Observer):
             dataset=type(dataset).__name__,
             workers=loader.num_workers,
             persistent=bool(loader.persistent_workers),
-            samples=answer.samples,
             refused=refused,
-            rewritten=answer.rewritten,
-            values=answer.values,
-            rewritten_place=answer.rewritten_place,
-            identical_across=answer.alike,
-            cause=answer.cause,
-            cause_name=answer.cause_name,
-            cause_place=answer.cause_place,
+            **vars(answer),
         )
 
 
@@ -123,9 +116,9 @@ def _forks(loader: DataLoader[Any]) -> bool:
 class _Drawn:
     """The draws of a worker: each key once, then each again."""
 
-    first: list[bytes] = field(default_factory=list)
-    second: list[bytes] = field(default_factory=list)
-    generators: list[int] = field(default_factory=list)  # indices of the stored generators that were used
+    first: list[bytes]
+    second: list[bytes]
+    generators: list[int]  # indices of the stored generators that were used
 
 
 class _Redraw:
@@ -143,7 +136,7 @@ class _Redraw:
             raise CannotFork(f"a sample takes {took:.2f} s, too long to draw it again and again")
         if self.loader.num_workers:
             self._compare_workers(answer)
-        if not answer.alike and len(self.keys) > 1:
+        if not answer.identical_across and len(self.keys) > 1:
             self._find_constant_seed(answer)
         self._find_rewriting(answer)
         return answer
@@ -170,12 +163,9 @@ class _Redraw:
             if init and self.loader.worker_init_fn is not None:
                 self.loader.worker_init_fn(number)
             before = RandomStates([part.value for part in self.generators])
-            drawn = _Drawn(
-                [_digest(self.dataset[key]) for key in self.keys], [_digest(self.dataset[key]) for key in self.keys]
-            )
+            first, second = ([_digest(self.dataset[key]) for key in self.keys] for _ in range(2))
             moved = set(map(id, before.used()))
-            drawn.generators = [index for index, part in enumerate(self.generators) if id(part.value) in moved]
-            return drawn
+            return _Drawn(first, second, [n for n, part in enumerate(self.generators) if id(part.value) in moved])
 
         drawn: _Drawn = run_in_fork(work, SECONDS)
         return drawn
@@ -195,7 +185,7 @@ class _Redraw:
             self._blame_init(answer, "workers")
         elif drawn.generators and self._worker(0, SEED, other=True) != drawn:
             part = self.generators[drawn.generators[0]]
-            answer.alike, answer.cause = "workers", "generator"
+            answer.identical_across, answer.cause = "workers", "generator"
             answer.cause_name, answer.cause_place = _shown(part), _place_of(part)
 
     def _blame_for_epochs(self, answer: _Answer) -> None:
@@ -204,11 +194,12 @@ class _Redraw:
         if self.loader.worker_init_fn is not None and (alone != others[0] or alone == others[1]):
             self._blame_init(answer, "epochs")
         else:
-            answer.alike, answer.cause, answer.cause_place = "epochs", "dataset", _getitem_place(self.dataset)
+            answer.identical_across, answer.cause = "epochs", "dataset"
+            answer.cause_place = _getitem_place(self.dataset)
 
     def _blame_init(self, answer: _Answer, alike: Alike) -> None:
         function = unwrap(self.loader.worker_init_fn)  # type: ignore[arg-type]
-        answer.alike, answer.cause = alike, "worker_init_fn"
+        answer.identical_across, answer.cause = alike, "worker_init_fn"
         answer.cause_name = getattr(function, "__name__", "worker_init_fn")
         answer.cause_place = run_in_fork(lambda: _seeding_line(function), SECONDS) or _place_of_function(function)
 
@@ -217,7 +208,7 @@ class _Redraw:
     def _find_constant_seed(self, answer: _Answer) -> None:
         seeding: SeedRecorder = run_in_fork(self._record_seeds, SECONDS)
         if seeding.notes and run_in_fork(self._is_random_without_seeds, SECONDS):
-            answer.alike, answer.cause, answer.cause_place = "samples", "seed", seeding.place
+            answer.identical_across, answer.cause, answer.cause_place = "samples", "seed", seeding.place
             answer.cause_name = "{}({})".format(*seeding.notes[0])
 
     def _record_seeds(self) -> SeedRecorder:
@@ -382,10 +373,8 @@ def _place_of(part: Part) -> Place | None:
     if part.owner is not None:
         return assigned_place(part.owner, part.attribute)
     source = source_of(part.path)
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.Assign) and any(
-            isinstance(target, ast.Name) and target.id == part.attribute for target in node.targets
-        ):
+    for node in (node for node in ast.walk(source.tree) if isinstance(node, ast.Assign)):
+        if any(isinstance(target, ast.Name) and target.id == part.attribute for target in node.targets):
             return source.place(node)
     return None
 

@@ -56,9 +56,8 @@ class DatasetWritesObserver(Observer):
         dataset = ref()
         stored = {span: name for name, span in map(_span, parts_of(dataset, [])) if span is not None}
         for tensor in tensors_in(drawn.batch):
-            owner = next(
-                (name for span, name in stored.items() if _is_plain(tensor) and tensor.data_ptr() in span), None
-            )
+            within = (name for span, name in stored.items() if _is_plain(tensor) and tensor.data_ptr() in span)
+            owner = next(within, None)
             if owner is not None:
                 numbers = _spaced(tensor).clone()
                 self._seen.append(_Seen(weakref.ref(tensor), numbers, number, type(dataset).__name__, owner, place))
@@ -70,12 +69,9 @@ class DatasetWritesObserver(Observer):
     def step_ended(self, call: StepCall) -> None:
         for seen in self._seen:
             tensor = seen.ref()
-            if (
-                tensor is not None
-                and tensor.data_ptr() in self._used
-                and not torch.equal(_spaced(tensor), seen.numbers)
-            ):
-                before, after = float(seen.numbers.max()), float(_spaced(tensor).max())
+            now = _spaced(tensor) if tensor is not None and tensor.data_ptr() in self._used else None
+            if now is not None and not torch.equal(now, seen.numbers):
+                before, after = float(seen.numbers.max()), float(now.max())
                 self.emit(BatchRewritten, seen.place, seen.loader, seen.dataset, seen.attribute, before, after)
         self._seen.clear()
 

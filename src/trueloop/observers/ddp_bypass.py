@@ -138,15 +138,9 @@ class DDPBypassObserver(Observer):
 
     def _find_unknown_parameters(self, wrapped: _Wrapped, inner: nn.Module, held: set[int]) -> None:
         """Parameters with a gradient that the wrapper did not see when it was built, or saw frozen."""
-        strange = [
-            (name, _is(wrapped.frozen, p))
-            for name, p in inner.named_parameters()
-            if p.requires_grad
-            and p.grad is not None
-            and id(p) in held
-            and name not in wrapped.ignored
-            and not _is(wrapped.exchanged, p)
-        ]
+        named = [(name, p) for name, p in inner.named_parameters() if id(p) in held and name not in wrapped.ignored]
+        trained = [(name, p) for name, p in named if p.requires_grad and p.grad is not None]
+        strange = [(name, _is(wrapped.frozen, p)) for name, p in trained if not _is(wrapped.exchanged, p)]
         wrapped.strange_steps += bool(strange)
         if strange and wrapped.strange_steps == STEPS:
             how: Literal["thawed", "replaced"] = "thawed" if all(frozen for _, frozen in strange) else "replaced"

@@ -31,17 +31,9 @@ class DistributedSamplerObserver(Observer):
         self._count()
         loader = self.bus.ordinal("loader", start.loader)
         self._places[loader] = start.place
-        self.emit(
-            SamplerPass,
-            start.place,
-            loader=loader,
-            dataset=self._number(sampler.dataset, loader),
-            epoch=sampler.epoch,
-            seed=sampler.seed,
-            replicas=sampler.num_replicas,
-            trained=self._trained.get(start.place, 0),
-            attribute=attribute,
-        )
+        dataset, trained = self._number(sampler.dataset, loader), self._trained.get(start.place, 0)
+        settings = (sampler.epoch, sampler.seed, sampler.num_replicas)
+        self.emit(SamplerPass, start.place, loader, dataset, *settings, trained, attribute)
         self._trained[start.place] = 0
 
     def batch_drawn(self, drawn: BatchDrawn) -> None:
@@ -66,14 +58,8 @@ class DistributedSamplerObserver(Observer):
 
 def _sampler_of(loader: DataLoader[Any]) -> tuple[DistributedSampler[Any] | None, str]:
     """The DistributedSampler of a loader, if it shuffles as PyTorch's own does, and where the loader keeps it."""
-    for attribute, sampler in (
-        ("sampler", loader.sampler),
-        ("batch_sampler.sampler", getattr(loader.batch_sampler, "sampler", None)),
-    ):
-        if (
-            isinstance(sampler, DistributedSampler)
-            and type(sampler).__iter__ is DistributedSampler.__iter__
-            and sampler.shuffle
-        ):
-            return sampler, attribute
+    inner = getattr(loader.batch_sampler, "sampler", None)
+    for attribute, one in (("sampler", loader.sampler), ("batch_sampler.sampler", inner)):
+        if isinstance(one, DistributedSampler) and type(one).__iter__ is DistributedSampler.__iter__ and one.shuffle:
+            return one, attribute
     return None, ""

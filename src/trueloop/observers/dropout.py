@@ -15,11 +15,5 @@ class DropoutObserver(Observer):
         if call.owner is None or call.owner.training:
             return
         name = type(call.owner).__name__
-        self.emit(
-            DropoutWhileEvaluating,
-            call.place,
-            function=call.function,
-            probability=float(call.probability),
-            module=name,
-            on_purpose=any(says_monte_carlo(word) for word in (name, *call.callers)),
-        )
+        on_purpose = any(says_monte_carlo(word) for word in (name, *call.callers))
+        self.emit(DropoutWhileEvaluating, call.place, call.function, float(call.probability), name, on_purpose)

@@ -41,23 +41,11 @@ _UNIFORM: Final = frozenset({"rand", "rand_like", "uniform"})
 _OTHERS: Final = frozenset({"randint", "randint_like", "randperm", "bernoulli", "random", "poisson"})
 _SAMPLES: Final = frozenset({"multinomial", "exponential", "gumbel_softmax"})
 """Functions that draw from given probabilities."""
-_DROPOUTS: Final = frozenset(
-    {"dropout", "alpha_dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout"}
-)
-_WORDS: Final = (
-    "sampl",
-    "reparam",
-    "gumbel",
-    "variation",
-    "vae",
-    "diffus",
-    "stochast",
-    "tta",
-    "generat",
-    "noisy",
-    "anneal",
-)
-"""Beginnings of words in names of functions and classes that mean randomness."""
+_DESCRIBED: Final = ("bernoulli", "normal", "poisson")  # Functions whose arguments may describe a distribution
+_DROPOUTS: Final = ("dropout", "alpha_dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout")
+_RANDOM_WORD: Final = re.compile(
+    "sampl|reparam|gumbel|variation|vae|diffus|stochast|tta|generat|noisy|anneal", re.IGNORECASE
+)  # Beginnings of words in names of functions and classes that mean randomness
 
 
 class Draws(Trace):
@@ -76,33 +64,25 @@ class Draws(Trace):
         if name in _NORMAL or name in _UNIFORM or name in _OTHERS or name in _SAMPLES:
             self._drawn(name, args, output)
         elif name in _DROPOUTS:
-            self.drops = self.drops or bool(
-                kwargs.get("training", args[2] if len(args) > 2 else name != "alpha_dropout")
-            )
+            training = args[2] if len(args) > 2 else name != "alpha_dropout"
+            self.drops = self.drops or bool(kwargs.get("training", training))
         elif name == "scaled_dot_product_attention":
             self.drops = self.drops or (kwargs.get("dropout_p", args[4] if len(args) > 4 else 0.0) or 0.0) > 0
         elif name in ("mul", "rmul", "addcmul"):  # noise times a deviation, element by element
-            others = [arg for arg in args if isinstance(arg, Tensor) and id(arg) not in self._normal]
-            self.sampling = self.sampling or (
-                len(others) < len(_tensors(args)) and any(other.numel() > 1 for other in others)
-            )
+            given = [arg for arg in args if isinstance(arg, Tensor)]
+            others = [arg for arg in given if id(arg) not in self._normal]
+            self.sampling |= len(others) < len(given) and any(other.numel() > 1 for other in others)
         elif name == "log" and args and id(args[0]) in self._uniform:  # Gumbel noise
             self.sampling = True
 
     def _drawn(self, name: str, args: tuple[Any, ...], output: Any) -> None:
         if isinstance(output, Tensor) and (name in _NORMAL or name in _UNIFORM):
             (self._normal if name in _NORMAL else self._uniform)[id(output)] = output
-        described = (
-            [arg for arg in args if isinstance(arg, Tensor) and arg.numel() > 1]
-            if name in ("bernoulli", "normal", "poisson")
-            else []
-        )
-        described = [arg for arg in described if arg is not output and bool((arg != arg.reshape(-1)[0]).any())]
+        given = [arg for arg in args if isinstance(arg, Tensor) and arg.numel() > 1 and arg is not output]
+        described = [arg for arg in given if name in _DESCRIBED and bool((arg != arg.reshape(-1)[0]).any())]
         frames = list(_outwards(sys._getframe(2)))
-        self.sampling = (
-            self.sampling or name in _SAMPLES or bool(described) or any(_names_randomness(frame) for frame in frames)
-        )
-        self.sampling = self.sampling or any(_means_randomness(layer) for layer in self._running)
+        self.sampling |= name in _SAMPLES or bool(described) or any(map(_names_randomness, frames))
+        self.sampling |= any(map(_means_randomness, self._running))
         frame = frame_here(2)
         if self.place is None and frame is not None:
             self.place = place_in(frame)
@@ -228,16 +208,12 @@ def _distance(one: list[Tensor], other: list[Tensor]) -> float:
     return max((change for change in changes if change == change), default=0.0)
 
 
-def _tensors(args: tuple[Any, ...]) -> list[Tensor]:
-    return [arg for arg in args if isinstance(arg, Tensor)]
-
-
 # -- what names say --
 
 
 def _means_randomness(name: str) -> bool:
     words = re.findall(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+", name)
-    return says_monte_carlo(name) or any(word.lower().startswith(_WORDS) for word in words)
+    return says_monte_carlo(name) or any(_RANDOM_WORD.match(word) for word in words)
 
 
 def _names_randomness(frame: FrameType) -> bool:

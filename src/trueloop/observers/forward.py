@@ -35,10 +35,8 @@ from trueloop.usercode.ownership import draws_in_training
 __all__ = ["ForwardObserver"]
 
 OUTPUTS: Final = 4  # outputs of one call whose nodes are marked: the first few tensors carry the loss
-HABIT: Final = 6
-"""Training calls of a model at one line before the next ones there are not hooked: the hook is half of the cost."""
-WAITING: Final = 256
-"""Later calls that an open call may delay: an output kept for the whole run must not block the rest."""
+HABIT: Final = 6  # training calls of a model at one line before later ones are not hooked: half of the cost is the hook
+WAITING: Final = 256  # later calls that an open call may delay: an output kept for the whole run must not block all
 IDLE: Final = ("idle_dropouts", "idle_batch_norms", "idle_noises")  # inactive in eval mode, by the names of the facts
 REMEMBERED: Final = 64  # calls of a model remembered from one step to the next, for their modes
 
@@ -62,11 +60,7 @@ class _Pending:
         self.scored = False
         self.lives: list[weakref.ref[_Marker]] = []
         self.sizes: list[int] = []  # numbers of elements of the outputs
-        made = (
-            [output]
-            if isinstance(output, Tensor)
-            else list(tensors_in(output)) or list(tensors_in(getattr(output, "__dict__", None)))
-        )
+        made = list(tensors_in(output)) or list(tensors_in(getattr(output, "__dict__", None)))
         self.opaque = not made and bool(facts["grad"])
         for tensor in made:
             if len(self.sizes) < OUTPUTS:
@@ -186,8 +180,7 @@ class ForwardObserver(Observer):
             latest.scored = True
 
     def _score(self, loss: Tensor) -> None:
-        """A loss belongs to the latest call if both have a graph or neither has: otherwise it comes from an earlier
-        call."""
+        """A loss belongs to the latest call if both have a graph or neither has: else it is of an earlier call."""
         if loss.dim():
             return
         if self.bus.call is not None:

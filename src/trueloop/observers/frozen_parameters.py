@@ -82,17 +82,14 @@ class FrozenParametersObserver(Observer):
         if number not in self._marks:
             return
         looks, frozen = self._looks.pop(number, []), self._frozen(call.optimizer, number)
-        self._marks[number] = {
-            id(p): (weakref.ref(p.grad), tensor_version(p.grad)) for p in frozen if p.grad is not None
-        }
-        changes = [
-            (look, parameter, change)
-            for look in looks
-            if (parameter := look.parameter()) is not None and (change := _change(look, parameter))
-        ]
+        gradients = {id(p): p.grad for p in frozen if p.grad is not None}
+        self._marks[number] = {key: (weakref.ref(grad), tensor_version(grad)) for key, grad in gradients.items()}
+        living = [(look, parameter) for look in looks if (parameter := look.parameter()) is not None]
+        changes = [(look, parameter, change) for look, parameter in living if (change := _change(look, parameter))]
         if not changes:
             return
         groups = call.optimizer.param_groups
+        states = [call.optimizer.state.get(parameter, {}) for _, parameter, _ in changes]
         self.emit(
             FrozenMoved,
             call.place,
@@ -104,11 +101,7 @@ class FrozenParametersObserver(Observer):
             gradients=changes[0][0].gradient,
             change=max(change for _, _, change in changes),
             decay=max(float(group.get("weight_decay", 0.0)) for group in groups),
-            momentum=any(
-                call.optimizer.state.get(parameter, {}).get(name) is not None
-                for _, parameter, _ in changes
-                for name in MEMORY
-            ),
+            momentum=any(state.get(name) is not None for state in states for name in MEMORY),
         )
 
     def _frozen(self, optimizer: Optimizer, number: int) -> list[Tensor]:
@@ -118,8 +111,7 @@ class FrozenParametersObserver(Observer):
 
 
 def _looks(optimizer: Optimizer, marks: dict[int, _Mark]) -> list[_Look]:
-    """Frozen already at the last step, with a gradient that nobody has set since. A gradient set by the user is
-    intended."""
+    """Frozen already at the last step, with a gradient set by nobody since. One set by the user is intended."""
     found: list[_Look] = []
     for parameter in parameters_of(optimizer):
         mark, gradient = marks.get(id(parameter)), parameter.grad

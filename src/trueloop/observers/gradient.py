@@ -285,7 +285,7 @@ def _is_averaged(call: BackwardCall) -> bool:
 def _replaced(ledger: _Ledger) -> bool:
     """Some gradient is a different tensor than at the last step: it was freed and computed again."""
     living = ledger.living()
-    return len(ledger.after_step) == len(living) and any(
-        mark is not None and (p.grad is None or mark[0]() is not p.grad)
-        for mark, p in zip(ledger.after_step, living, strict=True)
-    )
+    if len(ledger.after_step) != len(living):
+        return False
+    pairs = [(mark, p.grad) for mark, p in zip(ledger.after_step, living, strict=True) if mark is not None]
+    return any(gradient is None or mark[0]() is not gradient for mark, gradient in pairs)

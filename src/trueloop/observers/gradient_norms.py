@@ -30,8 +30,7 @@ class GradientNormsObserver(Observer):
     emits = (GradientsMeasured,)
 
     def prepare(self) -> None:
-        self._order: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()
-        """Layers in the order in which they first ran."""
+        self._order: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()  # layers in the order of their first run
         self._clipped: set[int] = set()  # optimizers whose gradients were clipped since their last step
         self._usual_loss: float | None = None
         self._jumped = False
@@ -84,28 +83,12 @@ class GradientNormsObserver(Observer):
         elif first < total / SUSPICIOUS and not self._follow[number] and call.index % EVERY == 0:
             self._follow[number] = FOLLOWED
         models = [(known.name, self._layers(model, norms)) for known, model in self.objects.living_models()]
+        rate = max((float(group.get("lr", 0.0)) for group in call.optimizer.param_groups), default=0.0)
         for name, layers in [(name, layers) for name, layers in models if layers] or [("", ())]:
-            self._report(call, number, name, layers, total, clipped)
-
-    def _report(
-        self, call: StepCall, number: int, name: str, layers: tuple[LayerGradient, ...], total: float, clipped: bool
-    ) -> None:
-        rates = [float(group.get("lr", 0.0)) for group in call.optimizer.param_groups]
-        self.emit(
-            GradientsMeasured,
-            call.place,
-            optimizer=number,
-            index=call.index,
-            model=name,
-            layers=layers,
-            total=total,
-            clipped=clipped,
-            learning_rate=max(rates, default=0.0),
-        )
+            self.emit(GradientsMeasured, call.place, number, call.index, name, layers, total, clipped, rate)
 
     def _layers(self, model: nn.Module, norms: dict[int, float]) -> tuple[LayerGradient, ...]:
-        """Weights with a gradient, in the order in which their layers ran, or were registered where that is not
-        known."""
+        """Weights with a gradient, in the order in which their layers ran, or else were registered."""
         found = [entry for entry in weights_of(model) if id(entry[2]) in norms]
         found = in_running_order(found, self._order)
         weights = [weight for _, _, weight in found]

@@ -98,9 +98,8 @@ class HiddenNonfiniteObserver(Observer):
     def _waits(self, place: Place) -> bool:
         """The line branches on the answer, so it waits for the device anyway."""
         if place not in self._deciding:
-            self._deciding[place] = isinstance(
-                source_of(place.path).statement(place.line), (ast.If, ast.While, ast.Assert)
-            )
+            statement = source_of(place.path).statement(place.line)
+            self._deciding[place] = isinstance(statement, (ast.If, ast.While, ast.Assert))
         return self._deciding[place]
 
     # -- filtered --

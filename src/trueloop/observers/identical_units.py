@@ -60,9 +60,8 @@ class IdenticalUnitsObserver(Observer):
         if call.index == LOOKS[0]:
             held = held_ids(call.optimizer)
             models = self.objects.living_models()
-            self._candidates[call.optimizer] = [
-                (known, one) for known, model in models for one in equal_units(model, held)
-            ]
+            found = [(known, one) for known, model in models for one in equal_units(model, held)]
+            self._candidates[call.optimizer] = found
             return
         verdicts = [(known, one, one.look(call.index)) for known, one in self._candidates.pop(call.optimizer, [])]
         waiting = [(known, one) for known, one, verdict in verdicts if verdict == "keep"]

@@ -84,26 +84,16 @@ class InputScaleObserver(Observer):
         fed = args[0] if args else None
         if call is None or self._open is None or not isinstance(fed, Tensor) or not isinstance(output, Tensor):
             return
-        weight = getattr(module, "weight", None)
-        if (
-            not _is_data(fed)
-            or not isinstance(module, (nn.Linear, ConvNd))
-            or weight is None
-            or not weight.requires_grad
-        ):
+        weight = getattr(module, "weight", None) if isinstance(module, (nn.Linear, ConvNd)) and _is_data(fed) else None
+        if weight is None or not weight.requires_grad:
             return
         with torch.no_grad():
             facts = _facts(fed.detach(), _is_image(module, fed, call))
         model = unwrapped(call.module)
         name = next((name for name, part in model.named_modules() if part is module), "")
-        facts |= {
-            "step": self.bus.step,
-            "place": call.place,
-            "model": self._open,
-            "name": type(model).__name__,
-            "layer": f"{name} ({type(module).__name__})" if name else type(module).__name__,
-            "normalized_next": False,
-        }
+        layer = f"{name} ({type(module).__name__})" if name else type(module).__name__
+        facts |= {"step": self.bus.step, "place": call.place, "model": self._open, "name": type(model).__name__}
+        facts |= {"layer": layer, "normalized_next": False}
         self._after = self._looks[self._open] = _Look(facts, id(weight), output.data_ptr())
 
 
@@ -113,19 +103,15 @@ def _is_data(tensor: Tensor) -> bool:
 
 
 def _is_image(module: nn.Module, fed: Tensor, call: ModuleCall) -> bool:
-    """At least two dimensions per sample, at the layer or at the model; or as many columns as a square image has
-    pixels."""
+    """At least two dimensions per sample, at the layer or the model; or as many columns as a square image's pixels."""
     if isinstance(module, (nn.Conv2d, nn.Conv3d)):
         return True
     first = next(tensors_in((call.args, call.kwargs), limit=16), None)
     if first is not None and first.dim() >= 3 and first.shape[0] == fed.shape[0] and first.numel() == fed.numel():
         return fed.dim() == 2
     columns = fed.shape[-1]
-    return fed.dim() == 2 and any(
-        columns == channels * side * side
-        for channels in (1, 3)
-        if (side := isqrt(columns // channels)) >= SMALLEST_SIDE
-    )
+    sides = [(channels, isqrt(columns // channels)) for channels in (1, 3)]
+    return fed.dim() == 2 and any(columns == n * side * side for n, side in sides if side >= SMALLEST_SIDE)
 
 
 def _facts(fed: Tensor, image: bool) -> dict[str, Any]:
@@ -133,20 +119,10 @@ def _facts(fed: Tensor, image: bool) -> dict[str, Any]:
     some = flat[:: -(-flat.numel() // NUMBERS)].float()
     rest = some[some != 0]
     middle = rest.median() if rest.numel() else some[0]
-    smallest, largest, whole, typical = torch.stack(
-        [some.min(), some.max(), (some == some.round()).float().mean(), middle]
-    ).tolist()
-    narrow, wide = (None, None) if image else _spreads(fed)
-    return {
-        "shape": tuple(fed.shape),
-        "image": image,
-        "smallest": smallest,
-        "largest": largest,
-        "integer_share": whole,
-        "typical": typical,
-        "narrowest": narrow,
-        "widest": wide,
-    }
+    numbers = torch.stack([some.min(), some.max(), (some == some.round()).float().mean(), middle]).tolist()
+    names = ("smallest", "largest", "integer_share", "typical", "narrowest", "widest")
+    spreads = (None, None) if image else _spreads(fed)
+    return {"shape": tuple(fed.shape), "image": image, **dict(zip(names, (*numbers, *spreads), strict=True))}
 
 
 def _spreads(table: Tensor) -> tuple[tuple[int, float] | None, tuple[int, float] | None]:

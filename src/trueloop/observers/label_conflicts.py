@@ -90,22 +90,14 @@ class LabelConflictsObserver(Observer):
         record, self._records[number] = self._records[number], None
         if record is None or not record.confirmed:
             return
-        total = record.labels.total()
-        self.emit(
-            LabelsCompared,
-            record.place,
-            loader=number,
-            samples=total,
-            repeated=record.repeated,
-            agreed=record.agreed,
-            expected=sum((count / total) ** 2 for count in record.labels.values()) if total else 0.0,
-            classes=len(record.labels),
-        )
+        labels, total = record.labels, record.labels.total()
+        expected = sum((count / total) ** 2 for count in labels.values()) if total else 0.0
+        compared = (number, total, record.repeated, record.agreed, expected, len(labels))
+        self.emit(LabelsCompared, record.place, *compared)
 
 
 def _draws_each_once(loader: DataLoader[Any]) -> bool:
-    """Drawn by PyTorch's own samplers, without replacement: other samplers may give one sample several labels on
-    purpose."""
+    """Drawn by PyTorch's own samplers, without replacement: others may give a sample several labels on purpose."""
     if type(loader.batch_sampler) is not BatchSampler:
         return False
     sampler = loader.sampler
@@ -120,11 +112,7 @@ def _inputs_and_labels(drawn: BatchDrawn) -> tuple[Tensor, tuple[int, ...]] | No
     inputs, labels = batch
     if not (isinstance(inputs, Tensor) and isinstance(labels, Tensor)) or inputs.dim() < 2 or labels.dim() != 1:
         return None
-    if (
-        inputs.is_complex()
-        or not (inputs.is_floating_point() or inputs.dtype == torch.uint8)
-        or labels.is_floating_point()
-    ):
+    if not (inputs.is_floating_point() or inputs.dtype == torch.uint8) or labels.is_floating_point():
         return None
     values = integers(labels)
     return None if values is None or inputs.shape[0] != len(values) else (inputs, values)

@@ -14,8 +14,7 @@ from trueloop.taps.graph_notes import KEPT, read_note, write_note
 
 __all__ = ["LiveGraphsObserver"]
 
-SMALLEST: Final = 8
-"""Graphs of earlier steps from which they are reported; then at each eight up to STEADY, then at each doubling."""
+SMALLEST: Final = 8  # graphs of earlier steps that are reported; then each eight up to STEADY, then each doubling
 STEADY: Final = 32
 
 

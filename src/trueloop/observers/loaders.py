@@ -56,16 +56,10 @@ class LoaderSettingsObserver(Observer):
         if number in self._reported:
             return
         self._reported.add(number)
-        self.emit(
-            LoaderSeen,
-            self._built.get(self.bus.ordinal("built loader", loader)) or start.place,
-            loader=number,
-            workers=loader.num_workers,
-            cores=_cores(),
-            batch_size=loader.batch_size,
-            pinned=loader.pin_memory,
-            stream=isinstance(loader.dataset, IterableDataset),
-        )
+        place = self._built.get(self.bus.ordinal("built loader", loader)) or start.place
+        stream = isinstance(loader.dataset, IterableDataset)
+        settings = (loader.num_workers, _cores(), loader.batch_size, loader.pin_memory)
+        self.emit(LoaderSeen, place, number, *settings, stream)
 
 
 def _cores() -> int:

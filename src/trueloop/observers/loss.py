@@ -28,9 +28,7 @@ MOST_CLASSES: Final = 1000  # integers above this are amounts, not classes
 LEAST_SHARE: Final = 0.5
 """Share of an even split that the rarest integer needs for rounded predictions to count as classes: counts have thin
 tails."""
-ENOUGH: Final = 20
-"""Targets per class, on average, to measure their spread: even classes then pass LEAST_SHARE, the tail of counts does
-not."""
+ENOUGH: Final = 20  # targets per class, on average, to measure their spread: even classes then pass LEAST_SHARE
 _DISTANCES: Final = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 
 
@@ -41,16 +39,14 @@ class _Suspect:
     event: LossComputed
     count: int = 0  # number of targets in the latest call
     latest: Tensor | None = None  # our own small copy of them
-    rounded_against: Counter[float] = field(default_factory=Counter)
-    """How often each number was compared with a rounded prediction."""
+    rounded_against: Counter[float] = field(default_factory=Counter)  # how often each number met a rounded prediction
 
 
 class LossObserver(Observer):
     emits = (LossComputed,)
 
     def prepare(self) -> None:
-        self._calls: Counter[tuple[str, int]] = Counter()
-        """By function and identity of the place: one line is always one object."""
+        self._calls: Counter[tuple[str, int]] = Counter()  # by function and identity of the place (one object per line)
         self._suspects: dict[Place | None, _Suspect] = {}
         self._looks = COMPARISONS
 

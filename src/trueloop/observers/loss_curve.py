@@ -1,5 +1,4 @@
-"""The loss over the run: read at each backward at first, then ever more rarely, so that the sample stays even and
-small."""
+"""The loss over the run: read at each backward at first, then ever more rarely: an even and small sample."""
 
 import math
 from collections import deque
@@ -103,8 +102,7 @@ class LossCurveObserver(Observer):
         )
 
     def _value(self, call: BackwardCall, index: int) -> float | None:
-        """Without a GradScaler's factor; None if it is not a single number, or if reading it makes the host wait too
-        often."""
+        """Without a GradScaler's factor; None if it is not one number, or if reading makes the host wait too often."""
         loss = call.tensors[0] if len(call.tensors) == 1 else None
         if not isinstance(loss, Tensor) or not is_plain(loss) or loss.numel() != 1 or loss.is_meta:
             return None

@@ -47,27 +47,16 @@ class MatmulObserver(Observer):
         layers, flops, self._layers, self._flops = self._layers, self._flops, 0, 0
         known = self.objects.model(call.module) if flops and call.grad and call.training else None
         if known is not None and known.number not in self._reported:
-            device = next(call.module.parameters()).device
-            self._works[known.number] = _Work(
-                known.name, call.place, torch.cuda.get_device_capability(device), layers, flops
-            )
+            capability = torch.cuda.get_device_capability(next(call.module.parameters()).device)
+            self._works[known.number] = _Work(known.name, call.place, capability, layers, flops)
 
     def step_ended(self, call: StepCall) -> None:
         if not self._works or self.bus.step < TOLD_AT:
             return
         for number, work in self._works.items():
             self._reported.add(number)
-            self.emit(
-                Matmuls,
-                work.place,
-                model=number,
-                name=work.name,
-                capability=work.capability,
-                precision=_precision(),
-                layers=work.layers,
-                gigaflops=work.flops / 1e9,
-                set_by_user=_names_setting(work.place),
-            )
+            facts = (number, work.name, work.capability, _precision(), work.layers, work.flops / 1e9)
+            self.emit(Matmuls, work.place, *facts, set_by_user=_names_setting(work.place))
         self._works.clear()
 
     def _count(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:

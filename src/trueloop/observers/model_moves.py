@@ -11,8 +11,7 @@ from trueloop.taps.calls import LoaderStart, ModuleMove
 
 __all__ = ["ModelMovesObserver"]
 
-IN_A_ROW: Final = 4
-"""Moves of one model by one line, one step apart: a training phase that moves its model once is not that."""
+IN_A_ROW: Final = 4  # moves of one model by one line, a step apart: a phase that moves its model once is not that
 
 
 @dataclass(slots=True)
@@ -57,14 +56,6 @@ class ModelMovesObserver(Observer):
         return any(id(parameter) in held for parameter in module.parameters())
 
     def _report(self, move: ModuleMove, row: _Row, number: int) -> None:
-        self.emit(
-            ModelMoved,
-            move.place,
-            model=number,
-            name=type(move.module).__name__,
-            function=move.function,
-            moves=row.moves,
-            changed=row.changed,
-            tensors=sum(1 for _ in move.module.parameters()) + sum(1 for _ in move.module.buffers()),
-            took_ms=move.took_ns / 1e6,
-        )
+        name, took_ms = type(move.module).__name__, move.took_ns / 1e6
+        tensors = sum(1 for _ in (*move.module.parameters(), *move.module.buffers()))
+        self.emit(ModelMoved, move.place, number, name, move.function, row.moves, row.changed, tensors, took_ms)

@@ -37,8 +37,7 @@ _BY_HAND: Final = frozenset({APPLY, "to", "cuda", "state_dict", "get_extra_state
 """A class with one of these methods handles its own tensors."""
 _TAKEN_ALONG: Final = frozenset(
     {"to", "cuda", "cpu", "type_as", "device", "dtype", "shape", "size", "item", "tolist", "dim", "numel", "ndim"}
-)
-"""`self.x.to(inputs)`, `self.x.shape`: uses that are correct on every device."""
+)  # `self.x.to(inputs)`, `self.x.shape`: uses that are correct on every device
 
 _Mark = tuple[weakref.ref[Tensor], int]  # A tensor at one look: which, and which version of it
 
@@ -60,8 +59,7 @@ class ModelStructureObserver(Observer):
     emits = (ModelExamined,)
 
     def prepare(self) -> None:
-        self._marks: WeakKeyDictionary[nn.Module, dict[str, _Mark]] = WeakKeyDictionary()
-        """Per module with unregistered tensors: at the first look."""
+        self._marks: WeakKeyDictionary[nn.Module, dict[str, _Mark]] = WeakKeyDictionary()  # tensors at the first look
         self._rebuilt: WeakKeyDictionary[nn.Module, set[str]] = WeakKeyDictionary()
         self._examined: set[int] = set()
         self._places: dict[int, Place | None] = {}
@@ -82,15 +80,8 @@ class ModelStructureObserver(Observer):
 
     def _examine(self, known: KnownModel, model: nn.Module) -> None:
         self._check_unregistered(model)
-        event = ModelExamined(
-            step=self.bus.step,
-            place=self._places.get(known.number),
-            model=known.number,
-            name=known.name,
-            hidden=tuple(self._hidden(model)),
-            loose=tuple(self._unregistered(model)),
-        )
-        self.bus.emit(event)
+        hidden, loose = tuple(self._hidden(model)), tuple(self._unregistered(model))
+        self.emit(ModelExamined, self._places.get(known.number), known.number, known.name, hidden, loose)
 
     # -- layers in plain containers --
 
@@ -104,7 +95,7 @@ class ModelStructureObserver(Observer):
                     continue
                 part = _hidden_in(value, registered)
                 place = assigned_place(owner, attribute) if part.tensors() else None
-                if place is not None and not _is_hidden_on_purpose(owner, attribute, part, place):
+                if place is not None and not _is_hidden_on_purpose(owner, part, place):
                     yield _hidden_part(owner, attribute, value, part, held, place)
 
     # -- tensors that belong to nobody --
@@ -113,10 +104,9 @@ class ModelStructureObserver(Observer):
         for module in root.modules():
             for attribute, value in vars(module).items():
                 if type(value) is Tensor:
-                    mark = self._marks.setdefault(module, {}).setdefault(
-                        attribute, (weakref.ref(value), tensor_version(value))
-                    )
-                    if mark[0]() is not value or mark[1] != tensor_version(value):
+                    version = tensor_version(value)
+                    mark = self._marks.setdefault(module, {}).setdefault(attribute, (weakref.ref(value), version))
+                    if mark[0]() is not value or mark[1] != version:
                         self._rebuilt.setdefault(module, set()).add(attribute)
 
     def _unregistered(self, root: nn.Module) -> Iterator[LooseTensor]:
@@ -125,12 +115,7 @@ class ModelStructureObserver(Observer):
         trains = any(id(p) in held for p in root.parameters())
         for module in root.modules():
             for attribute, value in vars(module).items():
-                if (
-                    type(value) is not Tensor
-                    or not value.is_floating_point()
-                    or value.dim() == 0
-                    or value.grad_fn is not None
-                ):
+                if type(value) is not Tensor or not value.is_floating_point() or not value.dim() or value.grad_fn:
                     continue
                 if id(value) in held or memory_of(value) in storages or _is_criterion(module):
                     continue
@@ -141,10 +126,8 @@ class ModelStructureObserver(Observer):
                 place, used = _constant_of_class(module, attribute)
                 if place is not None:
                     rebuilt = attribute in self._rebuilt.get(module, ())
-                    shape = tuple(value.shape)
-                    yield LooseTensor(
-                        type(module).__name__, attribute, shape, used, rebuilt, value.requires_grad, place
-                    )
+                    cls, shape, trains_it = type(module).__name__, tuple(value.shape), value.requires_grad
+                    yield LooseTensor(cls, attribute, shape, used, rebuilt, trains_it, place)
 
 
 def _is_criterion(module: nn.Module) -> bool:
@@ -178,12 +161,11 @@ def _hidden_in(value: object, registered: set[int]) -> _Part:
     return part
 
 
-def _is_hidden_on_purpose(owner: nn.Module, attribute: str, part: _Part, place: Place) -> bool:
+def _is_hidden_on_purpose(owner: nn.Module, part: _Part, place: Place) -> bool:
     """Hidden on purpose: in eval mode while its owner trains, or one existing module wrapped in a list."""
     if part.modules and owner.training and not any(module.training for module in part.modules):
         return True
-    source = source_of(place.path)
-    statement = source.statement(place.line)
+    statement = source_of(place.path).statement(place.line)
     value = statement.value if isinstance(statement, (ast.Assign, ast.AnnAssign)) else None
     items: list[Any] = (
         value.elts if isinstance(value, (ast.List, ast.Tuple)) else value.values if isinstance(value, ast.Dict) else []
@@ -191,21 +173,14 @@ def _is_hidden_on_purpose(owner: nn.Module, attribute: str, part: _Part, place: 
     return len(items) == 1 and len(part.modules) == 1 and isinstance(items[0], (ast.Name, ast.Attribute))
 
 
-def _hidden_part(
-    owner: nn.Module, attribute: str, value: object, part: _Part, held: set[int], place: Place
-) -> HiddenPart:
+def _hidden_part(owner: nn.Module, name: str, value: object, part: _Part, held: set[int], place: Place) -> HiddenPart:
     trainable = [p for p in part.tensors() if p.requires_grad]
-    kind = next(
-        (base.__name__ for base in (dict, list, tuple, set, frozenset, deque) if isinstance(value, base)), "mapping"
-    )
+    kind = next((base.__name__ for base in (dict, *_CONTAINERS) if isinstance(value, base)), "mapping")
+    mixed = "mixed " if part.mixed or (part.modules and part.parameters) else ""
     return HiddenPart(
         owner=type(owner).__name__,
-        attribute=attribute,
-        container=f"nested {kind}"
-        if part.nested
-        else f"mixed {kind}"
-        if part.mixed or (part.modules and part.parameters)
-        else kind,
+        attribute=name,
+        container=f"{'nested ' if part.nested else mixed}{kind}",
         kind="module" if part.modules else "parameter",
         items=len(part.modules) + len(part.parameters),
         parameters=sum(p.numel() for p in part.tensors()),
@@ -217,8 +192,7 @@ def _hidden_part(
 
 
 def _constant_of_class(module: nn.Module, attribute: str) -> tuple[Place | None, bool]:
-    """(line of the constructor that creates the tensor, is it read elsewhere?). No line for a cache, or if the user
-    moves it."""
+    """(line that creates the tensor in the constructor, is it read elsewhere?). No line for a cache, or a moved one."""
     made: Place | None = None
     used = False
     for source, method, node in _mentions(module, attribute):

@@ -37,8 +37,7 @@ CALLS: Final = 8  # forwards of one step to remember for a replay
 SMALL: Final = 1 << 14  # elements of a gradient that may be summed at every step
 WALK: Final = 400  # nodes between the loss and the model's output to search
 
-_STEEP: Final = ("Sqrt", "LinalgVectorNorm", "Std", "Cdist")
-"""Operations without a finite slope where their result is zero."""
+_STEEP: Final = ("Sqrt", "LinalgVectorNorm", "Std", "Cdist")  # operations without a finite slope where they are zero
 
 Source = Literal["input", "weight", "layer", "loss", "unknown"]
 Rebuild = Callable[[], Any]
@@ -78,8 +77,7 @@ class NonfiniteObserver(Observer):
         self._losses: deque[_Loss] = deque(maxlen=CALLS)
         self._watched: WeakKeyDictionary[Optimizer, weakref.ref[Tensor]] = WeakKeyDictionary()
         self._backward_place: Place | None = None
-        self._steep: Origin | None = None
-        """An operation of the latest loss at a point without a finite slope; searched on deep steps."""
+        self._steep: Origin | None = None  # operation of the latest loss without a finite slope; searched on deep steps
         self._loss: weakref.ref[Tensor] | None = None
         self._loader: int | None = None
         self._drawn: dict[int, int] = {}  # batches of each loader's pass so far
@@ -132,8 +130,7 @@ class NonfiniteObserver(Observer):
                 self._report("loss", "nan" if math.isnan(value) else "inf", *self._origin_of_loss(loss, call.place))
 
     def _passes(self, call: BackwardCall, loss: Tensor, value: float) -> bool:
-        """Inf at a trial point of a line search, or by a scale too large for the dtype, is discarded; a sum alone may
-        overflow."""
+        """Inf at a trial point of a line search, or by too large a scale, is discarded; a sum alone may overflow."""
         trial = call.inside_step or (self.bus.scaler_used and loss.dtype == torch.float16)
         return (trial and not math.isnan(value)) or not not_finite(loss.detach())
 
@@ -159,8 +156,7 @@ class NonfiniteObserver(Observer):
         return due and not (tensor.is_cuda and torch.cuda.is_current_stream_capturing())
 
     def _nearest_to_input(self, optimizer: Optimizer) -> Tensor | None:
-        """The first small parameter with a gradient: a NaN anywhere spreads to all gradients behind it, down to the
-        input."""
+        """The first small parameter with a gradient: a NaN anywhere spreads to all gradients behind it."""
         if optimizer not in self._watched:
             small = (p for p in parameters_of(optimizer) if p.grad is not None and p.numel() <= SMALL)
             first = next(small, None)
@@ -334,9 +330,8 @@ def _made_in_graph(loss: Tensor, place: Place | None) -> Origin | None:
         elif name == "Pow":
             exponent = saved(node, "exponent", 1)
             partial = isinstance(exponent, float) and not exponent.is_integer()
-            bad = taken is not None and bool(
-                ((taken < 0) & partial).any() or (isinstance(exponent, (int, float)) and exponent < 0)
-            )
+            falling = isinstance(exponent, (int, float)) and exponent < 0
+            bad = taken is not None and bool(((taken < 0) & partial).any() or falling)
         elif name in ("Acos", "Asin"):
             bad = taken is not None and bool((taken.abs() > 1).any())
         elif name == "Mean":
@@ -344,9 +339,8 @@ def _made_in_graph(loss: Tensor, place: Place | None) -> Origin | None:
         else:
             continue
         if bad:
-            return Origin(
-                "", name.lower(), _line_of(name, place), None if subject is None else bounds([subject]), "nan"
-            )
+            span = None if subject is None else bounds([subject])
+            return Origin("", name.lower(), _line_of(name, place), span, "nan")
     return None
 
 
@@ -375,16 +369,11 @@ _SPELT: Final[dict[str, tuple[str, ...]]] = {
     "Acos": ("acos", "arccos"), "Asin": ("asin", "arcsin"),
     "LinalgVectorNorm": ("norm", "vector_norm"), "Reciprocal": ("reciprocal",), "Div": ("div", "divide", "true_divide"),
 }  # fmt: skip
-_SIGNS: Final[dict[str, tuple[type[ast.operator], ...]]] = {
-    "Div": (ast.Div,),
-    "Pow": (ast.Pow,),
-    "Reciprocal": (ast.Div,),
-}
+_SIGNS: Final[dict[str, type[ast.operator]]] = {"Div": ast.Div, "Pow": ast.Pow, "Reciprocal": ast.Div}
 
 
 def _line_of(operation: str, backward: Place | None) -> Place | None:
-    """The only line with this operation in the backward's function, or else in its file; otherwise the backward's own
-    line."""
+    """The only line with this operation in the backward's function, or else in its file; else the backward's own."""
     if backward is None:
         return None
     source = source_of(backward.path)

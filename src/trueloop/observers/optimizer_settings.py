@@ -50,13 +50,6 @@ class UpdatePathObserver(Observer):
         pairs = zip(moved, groups, strict=True)
         alone = [len(held) for held, g in pairs if g.get("foreach") is False and not g.get("fused")]
         known = self.objects.optimizer(call.optimizer)
-        self.emit(
-            UpdatePath,
-            known.place or call.place,
-            optimizer=known.number,
-            name=known.name,
-            device=tensors[0].device.type,
-            tensors=len(tensors),
-            one_by_one=sum(alone),
-            differentiable=any(group.get("differentiable") for group in groups),
-        )
+        device, differentiable = tensors[0].device.type, any(group.get("differentiable") for group in groups)
+        counts = (len(tensors), sum(alone))
+        self.emit(UpdatePath, known.place or call.place, known.number, known.name, device, *counts, differentiable)

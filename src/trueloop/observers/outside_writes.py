@@ -23,8 +23,7 @@ WEIGHTS: Final = 4  # weights to compare, spread over the optimizer's
 NUMBERS: Final = 256  # elements of each to compare
 FEWEST: Final = 8  # fewest elements of a weight: two factors fit any two numbers
 ROUNDING: Final = 4  # units in the last place that rounding can leave between a change and the sum that explains it
-RESOLVED: Final = 300
-"""How much larger than rounding a change must be: below that, the previous gradient would fit nearly as well."""
+RESOLVED: Final = 300  # how much larger than rounding a change must be; below, the previous gradient nearly fits too
 
 
 @dataclass(slots=True)
@@ -70,15 +69,8 @@ class OutsideWritesObserver(Observer):
         found = [(weight, parameter) for weight in after.weights if (parameter := weight.parameter()) is not None]
         present = _numbers([parameter for _, parameter in found])
         written = [self._compare(w, p, now) for (w, p), now in zip(found, present, strict=True)]
-        self.emit(
-            WeightsCompared,
-            call.place,
-            optimizer=number,
-            name=type(call.optimizer).__name__,
-            index=after.index,
-            compared=len(found),
-            changed=tuple(weight for weight in written if weight is not None),
-        )
+        name, changed = type(call.optimizer).__name__, tuple(weight for weight in written if weight is not None)
+        self.emit(WeightsCompared, call.place, number, name, after.index, len(found), changed)
 
     def _shared(self, number: int, after: _AfterStep) -> bool:
         """Does another optimizer, which may have stepped in between, hold some of these weights?"""
@@ -121,8 +113,7 @@ def _chosen(optimizer: Optimizer) -> list[_Weight]:
 
 
 def _numbers(tensors: list[Tensor]) -> list[Tensor]:
-    """Some elements of each tensor, on the host; in one copy where all are on one device, so that the host waits
-    once."""
+    """Some elements of each tensor, on the host; in one copy where all are on one device: the host waits once."""
     with torch.no_grad():
         parts = [tensor.detach().reshape(-1)[:NUMBERS] for tensor in tensors]
         if len({(part.device, part.dtype) for part in parts}) != 1 or parts[0].is_cpu:

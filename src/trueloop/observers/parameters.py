@@ -20,8 +20,7 @@ from trueloop.taps.calls import BackwardCall, DetachCall, InnerCall, ModuleCall,
 
 __all__ = ["ParametersObserver"]
 
-MILESTONES: Final = (2, 5, 10)
-"""Steps of a model's optimizers after which the event is emitted; a shorter run emits its last one at the end."""
+MILESTONES: Final = (2, 5, 10)  # steps of a model's optimizers after which the event is emitted; else at the end
 LONGEST: Final = 100  # steps of the run over which a model is checked
 PATIENCE: Final = 5  # steps of an optimizer before a parameter it holds counts as one without a gradient
 CUTS: Final = 64  # walks behind tensors that were taken out of the graph
@@ -38,8 +37,7 @@ class _Record:
         self.walks = 0
         self.closed = False  # the last event was emitted, or there will be none: no optimizer holds the model
         self.emitted = 0  # steps of the last event that was emitted
-        self.draft: ParametersAccounted | None = None
-        """The event after the latest step: the model may be freed when the run ends."""
+        self.draft: ParametersAccounted | None = None  # after the latest step: the model may be freed when the run ends
 
 
 class ParametersObserver(Observer):
@@ -50,8 +48,7 @@ class ParametersObserver(Observer):
         self._closed = 0  # number of closed records
         self._runs = ModuleRuns(_UNHEARD)
         self._cuts_left = CUTS
-        self._with_gradient: dict[int, weakref.ref[Tensor]] = {}
-        """Tensors of optimizers that belong to no model and have had a gradient."""
+        self._with_gradient: dict[int, weakref.ref[Tensor]] = {}  # of optimizers, in no model, with a gradient once
 
     # -- what runs, and what is cut --
 

@@ -50,10 +50,8 @@ class ReplicaObserver(Observer):
 
     def run_ended(self, end: RunEnd) -> None:
         if self._rank is not None:
-            flags = (self._sharded, self._averaged, self._swapped)
-            self.emit(
-                GradientsShared, self._place, self._rank, self._by, self._members, *flags, broadcasts=self._broadcasts
-            )
+            seen = (self._sharded, self._averaged, self._swapped, self._broadcasts)
+            self.emit(GradientsShared, self._place, self._rank, self._by, self._members, *seen)
 
     # -- what is exchanged --
 
@@ -109,9 +107,8 @@ class ReplicaObserver(Observer):
                     values = flat[:: max(1, flat.numel() // VALUES)][:VALUES].double().tolist()
                 name = self.objects.name_of(parameter) or f"parameter {number}"
                 ref = self._exchanged.get(id(parameter))
-                yield SampledParameter(
-                    name, tuple(parameter.shape), tuple(values), ref is not None and ref() is parameter
-                )
+                exchanged = ref is not None and ref() is parameter
+                yield SampledParameter(name, tuple(parameter.shape), tuple(values), exchanged)
 
 
 def _given(call: CollectiveCall) -> list[Tensor]:

@@ -5,10 +5,9 @@ Tensor identity shows that a loaded state comes from a file. Only weak reference
 
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import islice
 from math import isclose
-from typing import Final
+from typing import Final, NamedTuple
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -34,8 +33,7 @@ __all__ = ["ResumedTrainingObserver"]
 REMEMBERED: Final = 4096  # tensors of one file to remember: more than a checkpoint has, fewer than a dataset may have
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
+class _File(NamedTuple):
     """One torch.load."""
 
     path: str
@@ -43,8 +41,7 @@ class _File:
     optimizers: tuple[SavedOptimizer, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Loaded:
+class _Loaded(NamedTuple):
     """An untrained model with all parameters from a file."""
 
     module: weakref.ref[nn.Module]
@@ -53,8 +50,7 @@ class _Loaded:
     place: Place | None
 
 
-@dataclass(frozen=True, slots=True)
-class _First:
+class _First(NamedTuple):
     """The first step after a load, while it runs."""
 
     loaded: _Loaded
@@ -202,9 +198,8 @@ def _same_settings(kept: SavedOptimizer, optimizer: Optimizer) -> bool:
         return False
     settings = all(_agree(theirs, settings_of(group)) for theirs, group in zip(kept.settings, groups, strict=True))
     rates = [{float(group.get("lr", 0.0)), float(group.get("initial_lr", group.get("lr", 0.0)))} for group in groups]
-    return settings and all(
-        any(isclose(a, b) for a in pair for b in own) for pair, own in zip(kept.rates, rates, strict=True)
-    )
+    pairs = zip(kept.rates, rates, strict=True)
+    return settings and all(any(isclose(a, b) for a in saved for b in own) for saved, own in pairs)
 
 
 def _agree(theirs: Mapping[str, object], own: Mapping[str, object]) -> bool:

@@ -90,16 +90,6 @@ class ScalerObserver(Observer):
             self._report(scaler, count, ended=True)
 
     def _report(self, scaler: GradScaler, count: _Count, *, ended: bool) -> None:
-        self.emit(
-            ScalerCounted,
-            count.place,
-            scaler=count.number,
-            steps=count.steps,
-            skipped=count.skipped,
-            late_steps=count.late_steps,
-            late_skipped=count.late_skipped,
-            first_scale=count.first_scale,
-            scale=scaler.get_scale(),
-            growth_interval=scaler.get_growth_interval(),
-            ended=ended,
-        )
+        counts = (count.steps, count.skipped, count.late_steps, count.late_skipped)
+        scales = (count.first_scale, scaler.get_scale(), scaler.get_growth_interval())
+        self.emit(ScalerCounted, count.place, count.number, *counts, *scales, ended)

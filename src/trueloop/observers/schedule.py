@@ -21,8 +21,7 @@ _LENGTHS: Final = {
     "LinearLR": "total_iters",
     "ConstantLR": "total_iters",
     "PolynomialLR": "total_iters",
-}
-"""Where torch's schedules keep their number of steps (of CyclicLR: one cycle)."""
+}  # Where torch's schedules keep their number of steps (of CyclicLR: one cycle)
 
 
 class _Record:
@@ -57,15 +56,8 @@ class ScheduleObserver(Observer):
     def schedule_built(self, built: BuiltSchedule) -> None:
         record = self._know(built.scheduler, built.place, in_view=True)
         self._find_parts(built.scheduler)
-        self.emit(
-            ScheduleBuilt,
-            record.place,
-            schedule=record.number,
-            name=record.name,
-            length=record.length,
-            learning_rates=_rates(built.scheduler),
-            optimizer=record.optimizer,
-        )
+        facts = (record.number, record.name, record.length, _rates(built.scheduler), record.optimizer)
+        self.emit(ScheduleBuilt, record.place, *facts)
 
     def schedule_stepped(self, call: ScheduleCall) -> None:
         record = self._know(call.scheduler, None, in_view=False)

@@ -37,14 +37,9 @@ class SeedsObserver(Observer):
         self._asked = True
         known = self.objects.optimizer(call.optimizer)
         seeded = self._seeded()
-        self.emit(
-            SeedChecked,
-            known.place or call.place,
-            seeded=seeded,
-            seeded_late=seeded and self._built_without and not self._loaded,
-            drawn=seeded or self._drawn(),
-            model=next((model.name for model in self.objects.models.values()), ""),
-        )
+        late, drawn = seeded and self._built_without and not self._loaded, seeded or self._drawn()
+        model = next((model.name for model in self.objects.models.values()), "")
+        self.emit(SeedChecked, known.place or call.place, seeded, late, drawn, model)
 
     def _seeded(self) -> bool:
         return self._seed < CHOSEN or torch.initial_seed() != self._seed

@@ -9,15 +9,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from torch.utils.data import (
-    BatchSampler,
-    DataLoader,
-    IterableDataset,
-    RandomSampler,
-    SequentialSampler,
-    Subset,
-    SubsetRandomSampler,
-)
+from torch.utils import data
 
 from trueloop.event import Place, RowsShared
 from trueloop.observers.observer import Observer
@@ -33,8 +25,8 @@ class SplitOverlapObserver(Observer):
     emits = (RowsShared,)
 
     def prepare(self) -> None:
-        self._built: WeakKeyDictionary[DataLoader[Any], Place] = WeakKeyDictionary()
-        self._started: dict[int, weakref.ref[DataLoader[Any]]] = {}
+        self._built: WeakKeyDictionary[data.DataLoader[Any], Place] = WeakKeyDictionary()
+        self._started: dict[int, weakref.ref[data.DataLoader[Any]]] = {}
 
     def loader_built(self, built: BuiltLoader) -> None:
         if built.place is not None:
@@ -46,7 +38,7 @@ class SplitOverlapObserver(Observer):
             return
         living = [(n, loader) for n, ref in self._started.items() if (loader := ref()) is not None][-LOADERS:]
         self._started = {n: weakref.ref(loader) for n, loader in living} | {number: weakref.ref(start.loader)}
-        if isinstance(start.loader.dataset, IterableDataset):
+        if isinstance(start.loader.dataset, data.IterableDataset):
             return
         base = _base(start.loader.dataset)
         of_same = [(n, loader) for n, loader in living if _base(loader.dataset) is base]
@@ -54,48 +46,37 @@ class SplitOverlapObserver(Observer):
         for n, loader in of_same:
             others = _numbers(loader)
             if own is not None and others is not None and own != others and (shared := len(own & others)):
-                self._report(start, number, len(own), n, len(others), shared)
-
-    def _report(self, start: LoaderStart, number: int, size: int, other: int, other_size: int, shared: int) -> None:
-        self.emit(
-            RowsShared,
-            start.place,
-            loader=other,
-            other=number,
-            dataset=type(_base(start.loader.dataset)).__name__,
-            samples=other_size,
-            other_samples=size,
-            shared=shared,
-            other_built=self._built.get(start.loader),
-        )
+                name, built = type(base).__name__, self._built.get(start.loader)
+                self.emit(RowsShared, start.place, n, number, name, len(others), len(own), shared, built)
 
 
 def _base(dataset: Any) -> Any:
     """The dataset below the subsets."""
-    while isinstance(dataset, Subset):
+    while isinstance(dataset, data.Subset):
         dataset = dataset.dataset
     return dataset
 
 
-def _numbers(loader: DataLoader[Any]) -> set[int] | None:
+def _numbers(loader: data.DataLoader[Any]) -> set[int] | None:
     """The indices, in the dataset at the bottom, that a loader draws; None where they are not known."""
     drawn = _drawn(loader)
     dataset: Any = loader.dataset
-    while isinstance(dataset, Subset) and drawn is not None:
+    while isinstance(dataset, data.Subset) and drawn is not None:
         indices = dataset.indices
         drawn = [indices[number] for number in drawn]
         dataset = dataset.dataset
     return None if drawn is None else {int(number) for number in drawn}
 
 
-def _drawn(loader: DataLoader[Any]) -> Iterable[int] | None:
+def _drawn(loader: data.DataLoader[Any]) -> Iterable[int] | None:
     batches = loader.batch_sampler
-    sampler: Any = loader.sampler if batches is None else batches.sampler if type(batches) is BatchSampler else None
-    if type(sampler) is SubsetRandomSampler:
+    plain = batches if type(batches) is data.BatchSampler else None
+    sampler: Any = loader.sampler if batches is None else getattr(plain, "sampler", None)
+    if type(sampler) is data.SubsetRandomSampler:
         indices: Any = sampler.indices
         return indices if len(indices) <= LARGEST else None
     if isinstance(sampler, (list, tuple, range)):
         return sampler if len(sampler) <= LARGEST else None
     dataset: Any = loader.dataset
-    everything = type(sampler) in (RandomSampler, SequentialSampler)  # drawn with weights, some may never come
+    everything = type(sampler) in (data.RandomSampler, data.SequentialSampler)  # with weights, some may never come
     return range(len(dataset)) if everything and len(dataset) <= LARGEST else None

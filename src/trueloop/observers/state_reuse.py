@@ -6,8 +6,7 @@ version, which is shared with the weight: a later step changes it.
 
 import weakref
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from torch import Tensor, nn
 
@@ -19,12 +18,10 @@ from trueloop.torch_private.tensors import tensor_version
 
 __all__ = ["StateReuseObserver"]
 
-SAMPLE: Final = 4
-"""Tensors of each state to remember, the first ones: a loop that averages weights takes a state in every step."""
+SAMPLE: Final = 4  # first tensors of each state to remember: a loop that averages weights takes one in every step
 
 
-@dataclass(frozen=True, slots=True)
-class _Taken:
+class _Taken(NamedTuple):
     """One tensor of a state dict."""
 
     ref: weakref.ref[Tensor]
@@ -50,36 +47,31 @@ class StateReuseObserver(Observer):
 
     def state_loading(self, load: StateLoad) -> None:
         if isinstance(load.state, dict):
-            self._look(load.state.values(), load.module, "load", load.place)
+            self._look(load.state.values(), load, load.module)
 
     def state_saving(self, save: StateSave) -> None:
-        self._look(tensors_in(save.value), None, "save", save.place)
+        self._look(tensors_in(save.value), save)
 
-    def _look(
-        self, tensors: Iterable[object], into: nn.Module | None, use: Literal["load", "save"], place: Place | None
-    ) -> None:
+    def _look(self, tensors: Iterable[object], use: StateLoad | StateSave, into: nn.Module | None = None) -> None:
         """Is one of them from an earlier state dict, with a weight that has changed since?"""
         if not self._taken:
             return
         given = [tensor for tensor in tensors if is_plain(tensor)]
         for tensor in given:
             taken = self._taken.get(id(tensor))
-            if (
-                taken is None
-                or taken.ref() is not tensor
-                or self.bus.step <= taken.step
-                or not self._moved(tensor, taken)
-            ):
+            if taken is None or taken.ref() is not tensor or self.bus.step <= taken.step:
+                continue
+            if not self._moved(tensor, taken):
                 continue
             module = taken.module()
             shared = 0 if module is None else _shared(given, module)
             if shared and (into is None or into is module):
-                self.emit(StateReused, taken.place, use, place, taken.step, shared, len(given))
+                verb: Literal["load", "save"] = "load" if isinstance(use, StateLoad) else "save"
+                self.emit(StateReused, taken.place, verb, use.place, taken.step, shared, len(given))
                 return
 
     def _moved(self, tensor: Tensor, taken: _Taken) -> bool:
-        """Its version shows it; an optimizer that writes through `.data` does not change the version, but holds the
-        weight."""
+        """Its version shows it; an optimizer that writes through `.data` keeps the version, but holds the weight."""
         if tensor_version(tensor) != taken.version:
             return True
         module = taken.module()

@@ -133,18 +133,8 @@ class TiedWeightsObserver(Observer):
         if not trained or (len(trained) == 2 and _is_intended(tie, steps)):
             return
         known, names = home
-        self.emit(
-            TieBroken,
-            tie.parted_at,
-            model=known.number,
-            name=known.name,
-            first=names[0],
-            second=names[1],
-            shape=tuple(first.shape),
-            tied_at=tie.place,
-            steps=steps,
-            by=tie.by,
-        )
+        shape = tuple(first.shape)
+        self.emit(TieBroken, tie.parted_at, known.number, known.name, *names, shape, tie.place, steps, tie.by)
 
     def _models_of(self, tie: _Tie) -> Iterator[tuple[KnownModel, tuple[str, str]]]:
         """Models that contain both modules, with the names of the parameters there."""
@@ -152,13 +142,9 @@ class TiedWeightsObserver(Observer):
         for known, model in self.objects.living_models():
             paths = {id(module): path for path, module in model.named_modules()}
             if all(id(module) in paths for module in modules):
-                yield (
-                    known,
-                    (
-                        f"{paths[id(modules[0])]}.{tie.first.name}".lstrip("."),
-                        f"{paths[id(modules[1])]}.{tie.second.name}".lstrip("."),
-                    ),
-                )
+                first, second = (paths[id(module)] for module in modules)
+                names = (f"{first}.{tie.first.name}".lstrip("."), f"{second}.{tie.second.name}".lstrip("."))
+                yield known, names
 
 
 def _is_same_slot(one: _Slot, other: _Slot) -> bool:

@@ -40,16 +40,8 @@ class TorchFilesObserver(Observer):
         own = _identity(path) in self._own
         suspicious = read.unsafe and read.direct and bool(path) and not own
         foreign = _classes_in(path) if suspicious else None
-        self.emit(
-            FileLoaded,
-            read.place,
-            file=path,
-            unsafe=read.unsafe,
-            direct=read.direct,
-            written_by_run=own,
-            unsafe_classes=foreign or (),
-            fully_read=foreign is not None,
-        )
+        classes, known = foreign or (), foreign is not None
+        self.emit(FileLoaded, read.place, path, read.unsafe, read.direct, own, classes, fully_read=known)
 
 
 def _identity(path: str) -> _Identity | None:
@@ -60,8 +52,7 @@ def _identity(path: str) -> _Identity | None:
 
 
 def _classes_in(path: str) -> tuple[str, ...] | None:
-    """The globals in the file that a safe load refuses, read without executing anything. None if the format does not
-    say."""
+    """The globals in the file that a safe load refuses, read without executing any. None if the format does not say."""
     try:
         return tuple(get_unsafe_globals_in_checkpoint(path))
     except (UnpicklingError, RuntimeError, ValueError):  # the format before 2020, or a pickle that is not PyTorch's own
@@ -120,9 +111,8 @@ class PrefixObserver(Observer):
     def run_ended(self, end: RunEnd) -> None:
         for names, (step, save_place) in self._saved.items():
             wrapper, prefix, place = self._states[names]
-            self.bus.emit(
-                PrefixSaved(step, place, wrapper, prefix, len(names), names[0], save_place, names in self._loaded)
-            )
+            loaded = names in self._loaded
+            self.bus.emit(PrefixSaved(step, place, wrapper, prefix, len(names), names[0], save_place, loaded))
 
 
 def _path_of(file: object) -> str:

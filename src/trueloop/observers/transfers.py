@@ -77,18 +77,10 @@ class ReadsObserver(Observer):
     def _report(self) -> None:
         rounds = self._row.rounds()
         if self._device and len(rounds) >= ROUNDS:
-            lines = [
-                self._line(place, reads, len(rounds)) for place, reads in self._reads.items() if _in_each(reads, rounds)
-            ]
-            self.emit(
-                DeviceReads,
-                None,
-                device=self._device,
-                steps=len(rounds),
-                step_ms=self._row.length_ms(),
-                waited_ms=sum(line.waited_ms for line in lines),
-                lines=tuple(lines),
-            )
+            regular = [(place, reads) for place, reads in self._reads.items() if _in_each(reads, rounds)]
+            lines = tuple(self._line(place, reads, len(rounds)) for place, reads in regular)
+            waited = sum(line.waited_ms for line in lines)
+            self.emit(DeviceReads, None, self._device, len(rounds), self._row.length_ms(), waited, lines)
         self._begin()
 
     def _line(self, place: Place, reads: list[tuple[int, str, int]], rounds: int) -> ReadLine:

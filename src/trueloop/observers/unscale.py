@@ -101,15 +101,7 @@ class UnscaleObserver(Observer):
         if scaler is None or scaled.length is None or scaled.length != _length(known):
             return
         self._reported += 1
-        self.emit(
-            ClippedScaled,
-            call.place,
-            function=call.function,
-            limit=call.limit,
-            scale=scaler.get_scale(),
-            optimizer=known.number,
-            backward_place=scaled.place,
-        )
+        self.emit(ClippedScaled, call.place, call.function, call.limit, scaler.get_scale(), known.number, scaled.place)
 
 
 def _sample(known: KnownOptimizer) -> list[Tensor]:

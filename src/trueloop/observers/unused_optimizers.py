@@ -64,18 +64,10 @@ class UnusedOptimizersObserver(Observer):
     def run_ended(self, end: RunEnd) -> None:
         if self.bus.scaler_used:
             return  # a scaler skips steps; another rule reports that
-        for number, waiting in self._waiting.items():
-            if waiting.moved or not waiting.training:
+        for number, idle in self._waiting.items():
+            if idle.moved or not idle.training:
                 continue
-            self.emit(
-                OptimizerIdle,
-                waiting.place,
-                number,
-                waiting.name,
-                waiting.backwards,
-                waiting.cleared,
-                waiting.backward_place,
-            )
+            self.emit(OptimizerIdle, idle.place, number, idle.name, idle.backwards, idle.cleared, idle.backward_place)
 
     def _is_trained(self, parameter: Tensor) -> bool:
         owners = [m for _, m in self.objects.living_models() if any(p is parameter for p in m.parameters())]

@@ -103,20 +103,14 @@ class WeightUpdatesObserver(Observer):
             del self._records[number]
 
     def _chosen(self, optimizer: Optimizer) -> list[_Weight]:
-        embeddings = {
-            id(module.weight)
-            for _, model in self.objects.living_models()
-            for module in model.modules()
-            if isinstance(module, (nn.Embedding, nn.EmbeddingBag))
-        }
+        modules = (module for _, model in self.objects.living_models() for module in model.modules())
+        embeddings = {id(each.weight) for each in modules if isinstance(each, (nn.Embedding, nn.EmbeddingBag))}
         fit = [p for p in parameters_of(optimizer) if _is_measurable(p) and id(p) not in embeddings]
         chosen = fit[:: max(1, -(-len(fit) // WEIGHTS))]
         copies = [_numbers(p).clone() for p in chosen]
         lengths = read_numbers([copy.square().mean().sqrt() for copy in copies])
-        return [
-            _Weight(weakref.ref(p), self.objects.name_of(p), copy, length)
-            for p, copy, length in zip(chosen, copies, lengths, strict=True)
-        ]
+        names, refs = map(self.objects.name_of, chosen), map(weakref.ref, chosen)
+        return [_Weight(*weight) for weight in zip(refs, names, copies, lengths, strict=True)]
 
     def _report(
         self, optimizer: Optimizer, number: int, record: _Record, steps: int, before: list[_Before | None] | None
@@ -146,9 +140,8 @@ def _is_measurable(parameter: object) -> bool:
 
 def _is_contiguous(parameter: Tensor) -> bool:
     """Its elements are contiguous in memory, so that some can be picked without a copy of all."""
-    return parameter.is_contiguous() or (
-        parameter.dim() == 4 and parameter.is_contiguous(memory_format=torch.channels_last)
-    )
+    channels_last = parameter.dim() == 4 and parameter.is_contiguous(memory_format=torch.channels_last)
+    return channels_last or parameter.is_contiguous()
 
 
 def _numbers(parameter: Tensor) -> Tensor:
@@ -186,12 +179,5 @@ def _moves(weights: list[_Weight], before: list[_Before | None] | None) -> Itera
             numbers.append(now.new_zeros(()) if earlier is None else earlier.pull)
     values = read_numbers(numbers)
     for (weight, parameter), update, traveled, pull in zip(found, values[::3], values[1::3], values[2::3], strict=True):
-        stepped = before is not None
-        yield WeightMove(
-            weight.name,
-            parameter.numel(),
-            weight.length,
-            update if stepped else None,
-            traveled,
-            pull if stepped else None,
-        )
+        by_step = (None, None) if before is None else (update, pull)
+        yield WeightMove(weight.name, parameter.numel(), weight.length, by_step[0], traveled, by_step[1])

@@ -24,10 +24,8 @@ class BackwardTap(Tap):
         self._number = 0
 
     def install(self) -> None:
-        self.patches = [
-            Patch(torch.autograd, "backward", self._wrap_backward),
-            Patch(torch.autograd, "grad", self._wrap_grad),
-        ]
+        wraps = {"backward": self._wrap_backward, "grad": self._wrap_grad}
+        self.patches = [Patch(torch.autograd, name, wrap) for name, wrap in wraps.items()]
 
     def _call(self, tensors: object, gradients: object, retain: bool | None, create: bool) -> BackwardCall:
         self._number += 1

@@ -20,21 +20,16 @@ PARTS: Final = 8  # Tensors read of a batch
 COMPARED: Final = 64  # Samples, and values of each, that are compared
 LABELS: Final = 1 << 14  # Labels read of a batch
 SEED: Final = 20  # Seed of the multipliers' own generator; any will do
-_ODD: Final = -7046029254386353131
-"""The golden ratio in 64 bits, odd: makes the digest depend on the order of the tensors."""
+_ODD: Final = -7046029254386353131  # The golden ratio in 64 bits, odd: the digest depends on the order of the tensors
 _BITS: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int32}
 """Words are half as wide as their sum, so that no bit is lost."""
 
 
 def rows_of(batch: Any, *, stacked: bool) -> list[Tensor]:
     """The tensors of a batch whose first dimension is the batch; empty if that is not certain."""
-    found = [
-        t
-        for t in tensors_in(batch, limit=PARTS)
-        if t.dim() and t.layout is torch.strided and not t.is_meta and not t.is_quantized
-    ]
-    sizes = [tensor.shape[0] for tensor in found]
-    size = sizes[0] if sizes else 0
+    dense = [t for t in tensors_in(batch, limit=PARTS) if t.dim() and t.layout is torch.strided]
+    found = [t for t in dense if not t.is_meta and not t.is_quantized]
+    size = found[0].shape[0] if found else 0
     rows = [tensor for tensor in found if tensor.shape[0] == size][:PARTS]
     return rows if size and (stacked or len(rows) > 1) else []
 
@@ -92,14 +87,7 @@ def are_windows(rows: list[Tensor]) -> bool:
     for other in rows[1:]:
         if other.shape == lead.shape and other.dtype == lead.dtype and torch.equal(other[:, :-1], lead[:, 1:]):
             return True
-    most = min(8, lead.shape[1] - 1)
-    return any(
-        torch.equal(lead[1:5, :-shift], lead[:4, shift:][: lead[1:5].shape[0]])
-        for shift in range(1, most + 1)
-        if _varies(lead)
-    )
-
-
-def _varies(lead: Tensor) -> bool:
-    """Windows over a constant are all equal."""
-    return not torch.equal(lead[0], lead[0][:1].expand_as(lead[0]))
+    if torch.equal(lead[0], lead[0][:1].expand_as(lead[0])):
+        return False  # windows over a constant are all equal
+    later, shifts = lead[1:5], range(1, min(8, lead.shape[1] - 1) + 1)
+    return any(torch.equal(later[:, :-shift], lead[:4, shift:][: later.shape[0]]) for shift in shifts)

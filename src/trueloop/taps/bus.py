@@ -36,35 +36,23 @@ class Bus:
     """One per watched run."""
 
     def __init__(self, emit: Callable[[Event], None]) -> None:
-        self.emit = emit
-        """Where observers put their events."""
-        self.step = 0
-        """Optimizer steps so far, over all optimizers."""
-        self.deep = True
-        """Are expensive checks allowed at this step?"""
+        self.emit = emit  # Where observers put their events
+        self.step = 0  # Optimizer steps so far, over all optimizers
+        self.deep = True  # Are expensive checks allowed at this step?
         self.deep_until = DEEP_STEPS
         self._deep_backwards = 0
         self.busy = False
         self.awake = True
         self.in_backward = False
-        self.in_step = 0
-        """Optimizer steps on the stack: > 0 inside a closure."""
-        self.call: ModuleCall | None = None
-        """The outermost module call that is running."""
-        self.stop_reason = ""
-        """Why the run must end at the next step; empty to continue."""
-        self.scaler_used = False
-        """A GradScaler is in use: it may skip steps, and it scales losses."""
-        self.steps_taken: Counter[int] = Counter()
-        """Steps of each optimizer, by its number, including those while the bus slept."""
-        self.ranks_folder: Path | None = None
-        """The folder in which the ranks of this machine read one another's collective logs."""
-        self.collective_log: CollectiveLog | None = None
-        """The collectives of this rank; None in a run with one process."""
-        self.on_joined: Callable[[], None] = lambda: None
-        """Called when this process has joined a process group."""
-        self.sharded = False
-        """Some weights are sharded over several ranks."""
+        self.in_step = 0  # Optimizer steps on the stack: > 0 inside a closure
+        self.call: ModuleCall | None = None  # The outermost module call that is running
+        self.stop_reason = ""  # Why the run must end at the next step; empty to continue
+        self.scaler_used = False  # A GradScaler is in use: it may skip steps, and it scales losses
+        self.steps_taken: Counter[int] = Counter()  # Steps of each optimizer, by number, also while the bus slept
+        self.ranks_folder: Path | None = None  # Where ranks of this machine read one another's collective logs
+        self.collective_log: CollectiveLog | None = None  # The collectives of this rank; None in a run with one process
+        self.on_joined: Callable[[], None] = lambda: None  # Called when this process has joined a process group
+        self.sharded = False  # Some weights are sharded over several ranks
         self.spent_ns = 0
         self.failures: list[str] = []
         self._subscribers: dict[str, tuple[tuple[object, Callable[[Any], None]], ...]] = dict.fromkeys(TOPICS, ())

@@ -5,9 +5,9 @@ only numbers, names, places and weak references.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from torch import Tensor, nn
 from torch.amp import GradScaler
@@ -22,26 +22,9 @@ from trueloop.measure import tensors
 __all__ = ["TOPICS", "TRANSFER_WINDOWS", "BackwardCall", "BatchDrawn", "BuiltLoader", "BuiltOptimizer", "BuiltScaler"]
 __all__ += ["BuiltSchedule", "BuiltWrapper", "ClipCall", "CollectiveCall", "DecisionCall", "DetachCall", "DeviceCopy"]
 __all__ += ["DeviceRead", "DropoutCall", "FileRead", "FiniteCheck", "InnerCall", "Joined", "LoaderStart", "LossCall"]
-__all__ += [
-    "ModeChange",
-    "ModuleCall",
-    "ModuleMove",
-    "NanReplaced",
-    "OperationCall",
-    "ParameterSet",
-    "PredictionCompared",
-]
-__all__ += [
-    "ProgramStart",
-    "Restored",
-    "RunEnd",
-    "ScalerStep",
-    "ScalerUpdate",
-    "ScheduleCall",
-    "StateLoad",
-    "StateSave",
-]
-__all__ += ["StateTaken", "StepCall", "UnscaleCall", "tensors_in"]
+__all__ += ["ModeChange", "ModuleCall", "ModuleMove", "NanReplaced", "OperationCall", "ParameterSet"]
+__all__ += ["PredictionCompared", "ProgramStart", "Restored", "RunEnd", "ScalerStep", "ScalerUpdate", "ScheduleCall"]
+__all__ += ["StateLoad", "StateSave", "StateTaken", "StepCall", "UnscaleCall", "tensors_in"]
 
 
 TRANSFER_WINDOWS: Final = (range(4, 16), range(32, 44))
@@ -72,8 +55,7 @@ class ModuleCall:
     failed: bool = False
 
 
-@dataclass(slots=True)
-class InnerCall:
+class InnerCall(NamedTuple):
     """A call of a module inside another one, when it has ended; on deep steps only."""
 
     module: nn.Module
@@ -93,8 +75,7 @@ class LossCall:
     watch_predictions: bool = False  # Set by an observer that needs `prediction_compared`
 
 
-@dataclass(slots=True)
-class DetachCall:
+class DetachCall(NamedTuple):
     """The user detached a tensor from its graph; on deep steps only."""
 
     function: str  # detach, item, tolist or numpy
@@ -102,8 +83,7 @@ class DetachCall:
     place: Place
 
 
-@dataclass(slots=True)
-class PredictionCompared:
+class PredictionCompared(NamedTuple):
     """The result of an argmax or of a rounding was compared by == with another tensor."""
 
     kind: Literal["argmax", "round"]
@@ -111,32 +91,28 @@ class PredictionCompared:
     place: Place | None
 
 
-@dataclass(slots=True)
-class DecisionCall:
+class DecisionCall(NamedTuple):
     """argmax, max over a dimension, or topk."""
 
     function: str
     input: Tensor
 
 
-@dataclass(slots=True)
-class FiniteCheck:
+class FiniteCheck(NamedTuple):
     """The user's line checked one value by isnan, isinf or isfinite."""
 
     tensor: Tensor
     place: Place
 
 
-@dataclass(slots=True)
-class NanReplaced:
+class NanReplaced(NamedTuple):
     """The user's line calls nan_to_num."""
 
     tensor: Tensor
     place: Place
 
 
-@dataclass(slots=True)
-class BackwardCall:
+class BackwardCall(NamedTuple):
     tensors: tuple[Tensor, ...]
     gradients: Sequence[Tensor | None] | None
     retain_graph: bool | None
@@ -146,8 +122,7 @@ class BackwardCall:
     inside_step: bool
 
 
-@dataclass(slots=True)
-class BuiltOptimizer:
+class BuiltOptimizer(NamedTuple):
     optimizer: Optimizer
     place: Place | None
 
@@ -160,22 +135,19 @@ class StepCall:
     closure: bool
 
 
-@dataclass(slots=True)
-class UnscaleCall:
+class UnscaleCall(NamedTuple):
     """A GradScaler unscales the gradients of an optimizer."""
 
     optimizer: Optimizer
     place: Place | None
 
 
-@dataclass(slots=True)
-class BuiltScaler:
+class BuiltScaler(NamedTuple):
     scaler: GradScaler
     place: Place | None
 
 
-@dataclass(slots=True)
-class ScalerStep:
+class ScalerStep(NamedTuple):
     """`scaler.step(optimizer)`."""
 
     scaler: GradScaler
@@ -184,29 +156,25 @@ class ScalerStep:
     skipped: bool | None  # None if the optimizer skips in its own kernel: then only a smaller scale shows it
 
 
-@dataclass(slots=True)
-class ScalerUpdate:
+class ScalerUpdate(NamedTuple):
     """`scaler.update()` has run."""
 
     scaler: GradScaler
 
 
-@dataclass(slots=True)
-class ClipCall:
+class ClipCall(NamedTuple):
     function: str
     parameters: tuple[Tensor, ...]
     limit: float
     place: Place | None
 
 
-@dataclass(slots=True)
-class BuiltSchedule:
+class BuiltSchedule(NamedTuple):
     scheduler: LRScheduler
     place: Place | None
 
 
-@dataclass(slots=True)
-class ScheduleCall:
+class ScheduleCall(NamedTuple):
     scheduler: LRScheduler
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
@@ -214,14 +182,12 @@ class ScheduleCall:
     inside: bool  # Called by the step of another scheduler
 
 
-@dataclass(slots=True)
-class BuiltLoader:
+class BuiltLoader(NamedTuple):
     loader: DataLoader[Any]
     place: Place | None
 
 
-@dataclass(slots=True)
-class DeviceRead:
+class DeviceRead(NamedTuple):
     """The user's line read a value from a device, and the host waited for it; in TRANSFER_WINDOWS only."""
 
     function: str  # item, cpu, bool ..
@@ -230,16 +196,14 @@ class DeviceRead:
     waited_ns: int
 
 
-@dataclass(slots=True)
-class DeviceCopy:
+class DeviceCopy(NamedTuple):
     """A CPU tensor was copied to a device; in TRANSFER_WINDOWS only."""
 
     tensor: Tensor
     device: str
 
 
-@dataclass(slots=True)
-class ModuleMove:
+class ModuleMove(NamedTuple):
     """The user called to(), cuda(), half() ... of a module from outside of any module."""
 
     module: nn.Module
@@ -249,8 +213,7 @@ class ModuleMove:
     took_ns: int
 
 
-@dataclass(slots=True)
-class ParameterSet:
+class ParameterSet(NamedTuple):
     """A parameter was assigned to a module, perhaps over another one."""
 
     module: nn.Module
@@ -260,14 +223,12 @@ class ParameterSet:
     loading: bool  # By load_state_dict(assign=True)
 
 
-@dataclass(slots=True)
-class LoaderStart:
+class LoaderStart(NamedTuple):
     loader: DataLoader[Any]
     place: Place | None
 
 
-@dataclass(slots=True)
-class BatchDrawn:
+class BatchDrawn(NamedTuple):
     loader: DataLoader[Any] | None
     batch: Any
     stacked: bool = False  # Built by PyTorch's default collate: dimension 0 of its tensors is the batch
@@ -276,15 +237,13 @@ class BatchDrawn:
     number: int | None = None  # Which loader, in the order of first use; known even if only the iterator is still alive
 
 
-@dataclass(slots=True)
-class ModeChange:
+class ModeChange(NamedTuple):
     module: nn.Module
     training: bool
     place: Place | None
 
 
-@dataclass(slots=True)
-class DropoutCall:
+class DropoutCall(NamedTuple):
     function: str
     probability: float
     place: Place | None
@@ -292,31 +251,27 @@ class DropoutCall:
     callers: tuple[str, ...]  # The user's functions on the stack, innermost first
 
 
-@dataclass(slots=True)
-class StateTaken:
+class StateTaken(NamedTuple):
     module: nn.Module
     state: Mapping[str, Any]
     place: Place | None
 
 
-@dataclass(slots=True)
-class StateLoad:
+class StateLoad(NamedTuple):
     module: nn.Module
     state: Mapping[str, Any]
     place: Place | None
     direct: bool = True  # Called by the user's own line, not by a library
 
 
-@dataclass(slots=True)
-class StateSave:
+class StateSave(NamedTuple):
     value: object
     file: object  # A path, or an object with a write method
     place: Place | None
     direct: bool = True  # Called by the user's own line, not by a library
 
 
-@dataclass(slots=True)
-class FileRead:
+class FileRead(NamedTuple):
     """The result of torch.load."""
 
     value: object
@@ -326,23 +281,20 @@ class FileRead:
     direct: bool  # Called by the user's own line, not by a library
 
 
-@dataclass(slots=True)
-class Restored:
+class Restored(NamedTuple):
     """The user restored the state of a GradScaler or of a random generator."""
 
     kind: Literal["scaler", "random"]
 
 
-@dataclass(slots=True)
-class Joined:
+class Joined(NamedTuple):
     """This process has joined a process group with several ranks."""
 
     rank: int
     world_size: int
 
 
-@dataclass(slots=True)
-class CollectiveCall:
+class CollectiveCall(NamedTuple):
     """A collective of torch.distributed, before it starts."""
 
     name: str
@@ -352,8 +304,7 @@ class CollectiveCall:
     place: Place | None
 
 
-@dataclass(slots=True)
-class BuiltWrapper:
+class BuiltWrapper(NamedTuple):
     wrapper: DistributedDataParallel
     members: tuple[int, ...]
     place: Place | None
@@ -377,10 +328,9 @@ class OperationCall:
     place: Place | None
 
 
-@dataclass(slots=True)
-class RunEnd:
+class RunEnd(NamedTuple):
     reason: str
-    exception: BaseException | None = field(default=None)
+    exception: BaseException | None = None
 
 
 TOPICS: Final = (
@@ -433,5 +383,4 @@ TOPICS: Final = (
     "program_ended",  # ProgramStart
     "watching_resumed",  # None: after a pause, so remembered steps are out of date
     "run_ended",  # RunEnd
-)
-"""Every topic, in the order of a training loop."""
+)  # Every topic, in the order of a training loop

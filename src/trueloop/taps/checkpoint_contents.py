@@ -5,8 +5,7 @@ The results are names, numbers and shapes; no tensor is kept.
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -17,8 +16,7 @@ from trueloop.torch_private.optimizers import SCHEDULER_KEYS
 
 __all__ = ["SavedOptimizer", "contents_of", "path_of", "saved_optimizers", "settings_of", "weights_in"]
 
-WIDTH: Final = 64
-"""Entries of a list or mapping that are searched: a checkpoint has few parts, a saved dataset has many."""
+WIDTH: Final = 64  # Entries of a list or mapping that are searched: a checkpoint has few parts, a dataset has many
 DEPTH: Final = 4  # Levels that are searched: {"state": {"models": [{...}]}}
 NO_SETTINGS: Final = ("params", "param_names", "lr", "initial_lr", "foreach", "fused", "capturable", "differentiable")
 """Entries of a parameter group that say nothing of what the optimizer does, and the rate, which a schedule moves."""
@@ -34,18 +32,15 @@ def path_of(file: object) -> str:
 def contents_of(value: object) -> Contents:
     parts = list(_parts(value))
     numbers = value.items() if isinstance(value, Mapping) else ()
+    counters = [(name, number) for name, number in numbers if isinstance(name, str) and type(number) is int]
     return Contents(
         modules=tuple((".".join(key), type(part).__name__) for key, part in parts if _is_whole_module(part)),
-        weights=sum(
-            sum(isinstance(tensor, Tensor) for tensor in part.values()) for _, part in parts if _is_weights(part)
-        ),
+        weights=sum(isinstance(t, Tensor) for _, part in parts if _is_weights(part) for t in part.values()),
         optimizers=sum(_is_optimizer(part) and bool(part["state"]) for _, part in parts),
         schedules=sum(_is_schedule(part) and part["last_epoch"] > 0 for _, part in parts),
         scalers=sum(_is_scaler(part) for _, part in parts),
         random=any(_is_random_state(part) for _, part in parts),
-        counters=tuple(
-            SavedCounter(name, number) for name, number in numbers if isinstance(name, str) and type(number) is int
-        ),
+        counters=tuple(SavedCounter(name, number) for name, number in counters),
     )
 
 
@@ -56,13 +51,11 @@ def weights_in(value: object) -> Iterator[Tensor]:
             yield from (tensor for tensor in part.values() if isinstance(tensor, Tensor))
 
 
-@dataclass(frozen=True, slots=True)
-class SavedOptimizer:
+class SavedOptimizer(NamedTuple):
     """The state of an optimizer in a file."""
 
     key: Key
-    shapes: tuple[tuple[int, ...] | None, ...]
-    """The shape of the largest tensor for each parameter, in the order of the groups; None without one."""
+    shapes: tuple[tuple[int, ...] | None, ...]  # Largest tensor of each parameter, in the order of the groups
     kinds: frozenset[str]  # exp_avg, momentum_buffer ..
     settings: tuple[dict[str, Any], ...]  # The options of each group, without the learning rate
     rates: tuple[tuple[float, float], ...]  # The learning rate of each group, and its initial one
@@ -79,18 +72,13 @@ def saved_optimizers(value: object) -> Iterator[SavedOptimizer]:
 def _described(key: Key, part: Mapping[str, Any]) -> SavedOptimizer:
     groups, state = part["param_groups"], part["state"]
     entries = [state.get(number) or {} for group in groups for number in group["params"]]
-    shapes = [
-        max((t for t in entry.values() if isinstance(t, Tensor)), key=Tensor.numel, default=None) for entry in entries
-    ]
-    counted = [
-        entry["step"]
-        for entry in entries
-        if isinstance(entry.get("step"), (int, float)) or _is_number(entry.get("step"))
-    ]
+    tensors = [[t for t in entry.values() if isinstance(t, Tensor)] for entry in entries]
+    largest = [max(of_entry, key=Tensor.numel, default=None) for of_entry in tensors]
+    counted: list[Any] = [step for entry in entries if _is_number(step := entry.get("step"))]
     rates = [(float(group.get("lr", 0.0)), float(group.get("initial_lr", group.get("lr", 0.0)))) for group in groups]
     return SavedOptimizer(
         key=key,
-        shapes=tuple(None if tensor is None else tuple(tensor.shape) for tensor in shapes),
+        shapes=tuple(None if tensor is None else tuple(tensor.shape) for tensor in largest),
         kinds=frozenset(name for entry in entries for name, kept in entry.items() if kept is not None),
         settings=tuple(settings_of(group) for group in groups),
         rates=tuple(rates),
@@ -100,11 +88,8 @@ def _described(key: Key, part: Mapping[str, Any]) -> SavedOptimizer:
 
 def settings_of(group: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a parameter group that affect its steps."""
-    return {
-        name: value
-        for name, value in group.items()
-        if name not in NO_SETTINGS and isinstance(value, (bool, int, float, str, tuple))
-    }
+    simple = {name: value for name, value in group.items() if isinstance(value, (bool, int, float, str, tuple))}
+    return {name: value for name, value in simple.items() if name not in NO_SETTINGS}
 
 
 def _parts(value: object, key: Key = ()) -> Iterator[tuple[Key, Any]]:
@@ -128,11 +113,8 @@ def _is_whole_module(value: object) -> bool:
 
 
 def _is_optimizer(value: object) -> bool:
-    return (
-        isinstance(value, Mapping)
-        and isinstance(value.get("param_groups"), list)
-        and isinstance(value.get("state"), Mapping)
-    )
+    groups, state = (value.get("param_groups"), value.get("state")) if isinstance(value, Mapping) else (None, None)
+    return isinstance(groups, list) and isinstance(state, Mapping)
 
 
 def _is_schedule(value: object) -> bool:
@@ -153,7 +135,8 @@ def _is_weights(value: object) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, Tensor) and value.numel() == 1 and not value.is_meta
+    scalar = isinstance(value, Tensor) and value.numel() == 1 and not value.is_meta
+    return scalar or isinstance(value, (int, float))
 
 
 def _is_random_state(value: object) -> bool:

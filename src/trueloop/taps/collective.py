@@ -38,10 +38,8 @@ FUNCTIONS: Final = (
     *("all_gather", "all_gather_coalesced", "all_gather_into_tensor", "all_gather_single"),
     *("all_to_all", "all_to_all_single", "reduce_scatter", "reduce_scatter_tensor", "reduce_scatter_single"),
     *("all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list"),
-)
-"""Collectives of torch.distributed; skipped if this torch lacks them."""
-SAME_SIZE: Final = ("all_reduce", "broadcast", "reduce")
-"""Collectives that need the same number of elements on every rank."""
+)  # Collectives of torch.distributed; skipped if this torch lacks them
+SAME_SIZE: Final = ("all_reduce", "broadcast", "reduce")  # These need the same number of elements on every rank
 
 FORWARDS: Final = 4  # First calls of a wrapper, which may wait for the other ranks: one of them rebuilds the buckets
 
@@ -49,6 +47,8 @@ FORWARD: Final = "forward of DistributedDataParallel"
 BACKWARD: Final = "backward of DistributedDataParallel"
 BUFFERS: Final = "buffers of DistributedDataParallel"
 WRAPPING: Final = "DistributedDataParallel()"
+
+_Given = tuple[tuple[Any, ...], dict[str, Any]]  # Positional and keyword arguments
 
 _is_compiling = torch.compiler.is_compiling
 
@@ -59,11 +59,9 @@ class CollectiveTap(Tap):
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
         self._watches_backward = False
-        self._inside = False
-        """A collective is running: its inner calls are part of it."""
+        self._inside = False  # A collective is running: its inner calls are part of it
         self._groups: dict[str, Group] = {}
-        self._prepared: dict[str, dist.ProcessGroup] = {}
-        """Groups over which the next backward exchanges gradients."""
+        self._prepared: dict[str, dist.ProcessGroup] = {}  # Groups over which the next backward exchanges gradients
         self._forwards: WeakKeyDictionary[DistributedDataParallel, int] = WeakKeyDictionary()
 
     def install(self) -> None:
@@ -75,11 +73,8 @@ class CollectiveTap(Tap):
             if hasattr(c10d, name):
                 original = getattr(c10d, name)
                 register_collective(original, self._patch_both(name, self._wrap_collective).wrapper)
-        self.patches += [
-            Patch(DistributedDataParallel, "__init__", self._wrap_wrapping),
-            Patch(DistributedDataParallel, "forward", self._wrap_forward),
-            Patch(DistributedDataParallel, SYNC_BUFFERS, self._wrap_buffers),
-        ]
+        wraps = {"__init__": self._wrap_wrapping, "forward": self._wrap_forward, SYNC_BUFFERS: self._wrap_buffers}
+        self.patches += [Patch(DistributedDataParallel, name, wrap) for name, wrap in wraps.items()]
         if dist.is_initialized():
             self._join()
 
@@ -132,21 +127,15 @@ class CollectiveTap(Tap):
             if members is None:
                 return original(*args, **kwargs)
             first = kwargs.get("tensor", args[0] if args else None) if name in SAME_SIZE else None
-            with self._written(name, members, first, args, kwargs):
+            with self._written(name, members, first, (args, kwargs)):
                 return original(*args, **kwargs)
 
         return collective
 
     def _passes(self) -> bool:
         """Is there nothing to log: one process, part of another collective, or not the run's own call?"""
-        bus = self.bus
-        return (
-            _is_compiling()
-            or compiler_callback() is not None
-            or bus.collective_log is None
-            or self._inside
-            or bus.is_foreign()
-        )
+        traced = _is_compiling() or compiler_callback() is not None
+        return traced or self.bus.collective_log is None or self._inside or self.bus.is_foreign()
 
     def _members(self, group: Any) -> Group | None:
         """The name and the ranks of a group; None if this rank is not a member."""
@@ -160,21 +149,14 @@ class CollectiveTap(Tap):
 
     @contextmanager
     def _written(
-        self,
-        name: str,
-        group: Group,
-        tensor: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-        *,
-        whole: bool = True,
+        self, name: str, group: Group, tensor: Any = None, given: _Given | None = None, *, whole: bool = True
     ) -> Iterator[None]:
-        """Log and publish the call, and log how it ended. Inner calls are part of it if `whole`."""
+        """Log the call and how it ended, and publish what it was given. Inner calls are part of it if `whole`."""
         places = _users_lines()
         record = self._enter(name, group, places, tensor)
         call = None
-        if kwargs is not None and not is_unwatched(self.bus):
-            call = CollectiveCall(name, args, kwargs, group[1], places[0] if places else None)
+        if given is not None and not is_unwatched(self.bus):
+            call = CollectiveCall(name, *given, group[1], places[0] if places else None)
             self.bus.publish("collective_called", call)
         self._inside = whole
         failed = True
@@ -208,7 +190,7 @@ class CollectiveTap(Tap):
                 original(wrapper, *args, **kwargs)
                 return
             self._watch_backward()
-            with self._written(WRAPPING, members, None):
+            with self._written(WRAPPING, members):
                 original(wrapper, *args, **kwargs)
             if not is_unwatched(self.bus):
                 lines = _users_lines()
@@ -228,7 +210,7 @@ class CollectiveTap(Tap):
                 members = self._members(group) if self._forwards.get(wrapper, 0) < FORWARDS else None
                 if members is not None:
                     self._forwards[wrapper] = self._forwards.get(wrapper, 0) + 1
-                    with self._written(FORWARD, members, None, whole=False):
+                    with self._written(FORWARD, members, whole=False):
                         return original(wrapper, *args, **kwargs)
             return original(wrapper, *args, **kwargs)
 
@@ -239,7 +221,7 @@ class CollectiveTap(Tap):
             members = None if self._passes() else self._members(wrapper.process_group)
             if members is None:
                 return original(wrapper)
-            with self._written(BUFFERS, members, None):
+            with self._written(BUFFERS, members):
                 return original(wrapper)
 
         return sync_buffers
@@ -254,12 +236,11 @@ class CollectiveTap(Tap):
         def backward(*args: Any, **kwargs: Any) -> Any:
             if not self._prepared or self._passes():
                 return original(*args, **kwargs)
-            groups = list(self._prepared.values())
+            members = self._members(list(self._prepared.values())[-1])
             self._prepared.clear()
-            members = self._members(groups[-1])
             if members is None:
                 return original(*args, **kwargs)
-            with self._written(BACKWARD, members, None):
+            with self._written(BACKWARD, members):
                 return original(*args, **kwargs)
 
         return backward

@@ -22,8 +22,7 @@ from trueloop.event import Collective, Place
 
 __all__ = ["CollectiveLog", "read_collective_log"]
 
-SLOTS: Final = 256
-"""Calls that are kept: several steps with several collectives each, so that the first difference is among them."""
+SLOTS: Final = 256  # Calls that are kept: those of several steps, so that the first difference is among them
 STACK: Final = 4  # User's lines kept for each call: `if rank == 0:` may be some functions further out
 
 _RECORD: Final = struct.Struct("<QQQiiiqBddiiiiQ")
@@ -42,8 +41,7 @@ class CollectiveLog:
         self.rank = rank
         self._calls = _opened(folder, f"{rank}.calls")
         self._lines = _opened(folder, f"{rank}.names")
-        self._index: dict[object, int] = {}
-        """Name, group or place -> its number."""
+        self._index: dict[object, int] = {}  # Name, group or place -> its number
         self._known: list[Any] = []
         self._serial = 0
         self._numbers: Counter[int] = Counter()

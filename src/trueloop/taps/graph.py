@@ -120,9 +120,8 @@ def broadcast_in(loss: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]] | None
         if node is None or operation_name(node) == "Sub":
             break
         # x * x has the same node on both sides
-        node = (
-            following.pop() if len(following) == 1 and (operation_name(node) in _POINTWISE or is_view(node)) else None
-        )
+        passes = operation_name(node) in _POINTWISE or is_view(node)
+        node = following.pop() if passes and len(following) == 1 else None
     if node is None:
         return None
     result = _shape(node, 0)

@@ -107,9 +107,8 @@ def _activation(node: Any, users: dict[Any, list[Any]]) -> Activation | None:
         dimension, rows = values.dim() - 1, 0 if _is_transposed(layer) else 1
     if values.dim() < 2 or weight.shape[rows] != values.shape[dimension]:
         return None
-    return Activation(
-        function, weight, dimension, rows, values.detach(), any(_is_gated(user, users) for user in users[node])
-    )
+    gate = any(_is_gated(user, users) for user in users[node])
+    return Activation(function, weight, dimension, rows, values.detach(), gate)
 
 
 def _layer_feeding(node: Any) -> Any:

@@ -24,8 +24,7 @@ class LoaderTap(Tap):
 
     def __init__(self, bus: Bus, on_start: Callable[[Place | None], None]) -> None:
         super().__init__(bus)
-        self._on_start = on_start
-        """Called even while the bus sleeps: a new pass may be a validation, which is worth watching."""
+        self._on_start = on_start  # Called even while the bus sleeps: a new pass may be a validation, worth watching
         self._loaders: WeakKeyDictionary[Any, tuple[ref[DataLoader[Any]], int]] = WeakKeyDictionary()
         """The loader of each iterator, which does not know it."""
 
@@ -57,10 +56,8 @@ class LoaderTap(Tap):
             waited = perf_counter_ns() - began
             loader, number = self._loaders.get(iterator, (None, None))
             computed = None if computed is None else thread_time_ns() - computed
-            drawn = BatchDrawn(
-                None if loader is None else loader(), batch, stacks_samples(iterator), waited, computed, number
-            )
-            self.bus.publish("batch_drawn", drawn)
+            living, stacked = None if loader is None else loader(), stacks_samples(iterator)
+            self.bus.publish("batch_drawn", BatchDrawn(living, batch, stacked, waited, computed, number))
             return batch
 
         return __next__

@@ -23,18 +23,9 @@ from trueloop.torch_private.tensors import view_base
 __all__ = ["LOSSES", "LossTap"]
 
 LOSSES: Final = (
-    "cross_entropy",
-    "nll_loss",
-    "binary_cross_entropy",
-    "binary_cross_entropy_with_logits",
-    "kl_div",
-    "mse_loss",
-    "l1_loss",
-    "smooth_l1_loss",
-    "huber_loss",
-    "multi_margin_loss",
-)
-"""Functions of (input, target, ...)."""
+    *("cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div"),
+    *("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "multi_margin_loss"),
+)  # Functions of (input, target, ...)
 
 _Kind = Literal["argmax", "round"]
 _PREDICTORS: Final[dict[str, _Kind]] = {"argmax": "argmax", "max": "argmax", "round": "round"}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -31,8 +31,7 @@ _REARRANGING: Final = frozenset(
 """Operations that only rearrange values."""
 
 
-@dataclass(frozen=True, slots=True)
-class MixingPoint:
+class MixingPoint(NamedTuple):
     """The operation in which values mix."""
 
     operation: str
@@ -63,9 +62,8 @@ class Recording(Trace):
             return
         self._bytes_left -= made.numel() * made.element_size()
         first = next(tensors_in((args, kwargs)), made)
-        point = MixingPoint(
-            name, self.layer, _line(), tuple(made.shape), tuple(first.shape), _is_over_first(name, args, kwargs, made)
-        )
+        over_first = _is_over_first(name, args, kwargs, made)
+        point = MixingPoint(name, self.layer, _line(), tuple(made.shape), tuple(first.shape), over_first)
         self.steps.append(_Step(point, made.detach().clone()))
 
 
@@ -102,11 +100,8 @@ class Summaries(Trace):
         return Summaries(self._with_time, self._made)
 
     def operation(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any) -> None:
-        found = [
-            t
-            for t in tensors_in(output, limit=8)
-            if t.is_floating_point() and not self._with_time.intersection(t.shape)
-        ]
+        floats = [t for t in tensors_in(output, limit=8) if t.is_floating_point()]
+        found = [t for t in floats if self._with_time.isdisjoint(t.shape)]
         if self._before is None:
             self._made.append([t.detach().clone() for t in found])
         elif self._count < len(self._before):
@@ -145,14 +140,12 @@ def find_sample_mixing(
     return rearranged
 
 
-def find_future_leak(
-    replay: ReplayCopy, plain: Inputs, later: Inputs, position: int, length: int
-) -> MixingPoint | None:
+def find_future_leak(twin: ReplayCopy, plain: Inputs, later: Inputs, position: int, length: int) -> MixingPoint | None:
     """Inputs of two runs: the original, and with everything after the position replaced."""
     recording = Recording()
-    replay.run(plain, recording)
+    twin.run(plain, recording)
     comparison = Comparison(recording)
-    replay.run(later, comparison)
+    twin.run(later, comparison)
     for step, mask in zip(recording.steps, comparison.masks, strict=False):
         times = [dim for dim, size in enumerate(mask.shape) if size == length]
         if not times or step.point.operation in _REARRANGING:

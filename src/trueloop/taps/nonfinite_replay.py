@@ -27,35 +27,13 @@ from trueloop.torch_private.modules import BUFFERS, COMPILED_CALL, FORWARD_HOOKS
 
 __all__ = ["Origin", "Replay", "autocast_now"]
 
-_MASKING: Final = (
-    "masked_fill",
-    "where",
-    "full",
-    "full_like",
-    "new_full",
-    "fill",
-    "tensor",
-    "index_fill",
-    "setitem",
-    "triu",
-    "tril",
-)
-"""Operations that write -inf on purpose."""
+_MASKING: Final = frozenset(
+    {"masked_fill", "where", "full", "full_like", "new_full", "fill", "tensor", "index_fill", "setitem", "triu", "tril"}
+)  # Operations that write -inf on purpose
 _TURNING: Final = ("neg", "sub", "rsub", "mul", "abs")  # Operations that turn the -inf of a mask into +inf
-_STEEP_AT_ZERO: Final = (
-    "sqrt",
-    "norm",
-    "vector_norm",
-    "pow",
-    "cdist",
-    "pairwise_distance",
-    "log",
-    "rsqrt",
-    "reciprocal",
-    "std",
-    "atan2",
-)
-"""Operations without a finite gradient at zero."""
+_STEEP_AT_ZERO: Final = frozenset(
+    {"sqrt", "norm", "vector_norm", "pow", "cdist", "pairwise_distance", "log", "rsqrt", "reciprocal", "std", "atan2"}
+)  # Operations without a finite gradient at zero
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +66,11 @@ class Replay(TorchFunctionMode):
         self._first_infinity: Origin | None = None
         self._first_nan: Origin | None = None
         self._nan_out_of_infinity = False
-        self.steep: Origin | None = None
-        """The first operation at zero, where its gradient is not finite."""
+        self.steep: Origin | None = None  # The first operation at zero, where its gradient is not finite
 
     @property
     def origin(self) -> Origin | None:
-        """The operation that overflowed, if the first NaN came from an Inf that is not a mask; else that of the first
-        NaN."""
+        """The operation that overflowed, if the first NaN came from an Inf that is not a mask; else that of the NaN."""
         if self._first_nan is None or (self._nan_out_of_infinity and self._first_infinity is not None):
             return self._first_infinity
         return self._first_nan
@@ -103,10 +79,8 @@ class Replay(TorchFunctionMode):
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, grad: bool, autocast: tuple[str, torch.dtype] | None
     ) -> bool:
         """False if the forward could not be run again."""
-        hooks = [
-            register_module_forward_pre_hook(self._enter),
-            register_module_forward_hook(self._leave, always_call=True),
-        ]
+        hooks = [register_module_forward_pre_hook(self._enter)]
+        hooks.append(register_module_forward_hook(self._leave, always_call=True))
         device, kind = autocast or ("cpu", torch.bfloat16)
         try:
             with (
@@ -194,9 +168,8 @@ def _copied(attributes: Mapping[str, Any]) -> dict[str, Any]:
     }
     copies[BUFFERS] = {name: None if b is None else b.detach().clone() for name, b in attributes[BUFFERS].items()}
     for hooks in FORWARD_HOOKS:
-        copies[hooks] = type(attributes[hooks])(
-            (key, hook) for key, hook in attributes[hooks].items() if not _of_user(hook)
-        )
+        kept = ((key, hook) for key, hook in attributes[hooks].items() if not _of_user(hook))
+        copies[hooks] = type(attributes[hooks])(kept)
     copies[COMPILED_CALL] = None
     return copies
 

@@ -28,11 +28,9 @@ class OptimizerTap(Tap):
 
     def __init__(self, bus: Bus, after_step: Callable[[], None]) -> None:
         super().__init__(bus)
-        self._after_step = after_step
-        """Called after each counted step: the budget decides which taps sleep."""
+        self._after_step = after_step  # Called after each counted step: the budget decides which taps sleep
         self._handles: list[Any] = []
-        self._taken: Counter[int] = bus.steps_taken
-        """Steps by the number of the optimizer."""
+        self._taken: Counter[int] = bus.steps_taken  # Steps by the number of the optimizer
         self._calls: list[StepCall | None] = []
         """Running steps, outermost first: optimizers may be nested. None for a step that began while the bus slept."""
 

@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import FunctionType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy
 import torch
@@ -27,8 +27,7 @@ _GENERATORS: Final = (numpy.random.Generator, numpy.random.RandomState, random.R
 _ATOMS: Final = (str, bytes, int, float, complex, bool, type(None), type, range)
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """A tensor, an array or a generator that an object holds, and the attribute or global name that leads to it."""
 
     value: Any
@@ -53,9 +52,8 @@ def parts_of(root: Any, keys: list[Any]) -> Iterator[Part]:
         if isinstance(value, (torch.Tensor, numpy.ndarray)) or is_generator(value):
             yield Part(value, part.owner, part.attribute, part.path)
         elif depth < DEPTH:
-            waiting += [
-                (inner, _part(part, value, name, path), depth + 1) for inner, name, path in _inside(value, keys)
-            ]
+            inside = _inside(value, keys)
+            waiting += [(inner, _part(part, value, name, path), depth + 1) for inner, name, path in inside]
 
 
 def _part(outer: Part, owner: Any, name: str, path: str) -> Part:
@@ -69,11 +67,8 @@ def _inside(value: Any, keys: list[Any]) -> Iterator[tuple[Any, str, str]]:
         chosen = list(value.values()) if len(value) <= FEW else [value[key] for key in keys if key in value]
         yield from ((item, "", "") for item in chosen)
     elif isinstance(value, (list, tuple)):
-        chosen = (
-            list(value)
-            if len(value) <= FEW
-            else [value[key] for key in keys if isinstance(key, int) and key < len(value)]
-        )
+        some = [key for key in keys if isinstance(key, int) and key < len(value)]
+        chosen = list(value) if len(value) <= FEW else [value[key] for key in some]
         yield from ((item, "", "") for item in chosen)
     elif isinstance(value, FunctionType):
         yield from _read_by(value)
@@ -190,11 +185,8 @@ class SeedRecorder:
             def manual_seed(self, seed: int) -> torch.Generator:
                 return super().manual_seed(seedings.record("torch.Generator.manual_seed", seed))
 
-        for module, name, replacement in (
-            (random, "Random", Twister),
-            (numpy.random, "RandomState", Mersenne),
-            (torch, "Generator", Philox),
-        ):
+        replacements = ((random, "Random", Twister), (numpy.random, "RandomState", Mersenne))
+        for module, name, replacement in (*replacements, (torch, "Generator", Philox)):
             setattr(module, name, replacement)
 
     def record(self, function: str, seed: Any) -> Any:

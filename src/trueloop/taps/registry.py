@@ -41,10 +41,8 @@ __all__ = ["TapRegistry"]
 FIRST_WINDOW: Final = 16  # Steps that are always watched: enough for rules that need several steps in a row
 WINDOW: Final = 6  # Steps of each later window: a step is compared with the one before it
 FIRST_PAUSE: Final = 60  # Steps of the first pause, before the cost is known
-LONGEST_PAUSE: Final = 2000
-"""With any budget, a change in a long run (a new phase, an unfrozen layer) must be seen eventually."""
-WATCHED_PASSES: Final = 3
-"""Passes over data, per line, that wake the taps: more would leave no pause if epochs are short."""
+LONGEST_PAUSE: Final = 2000  # With any budget, a change in a long run (a new phase, an unfrozen layer) must be seen
+WATCHED_PASSES: Final = 3  # Passes over data, per line, that wake the taps: more would leave no pause in short epochs
 EDGES: Final = frozenset(edge for window in TRANSFER_WINDOWS for edge in (window.start, window.stop))
 """Steps at which a transfer window begins or has ended."""
 REMEMBERED: Final = 200  # Step times kept on each side for the median
@@ -55,8 +53,7 @@ class TapRegistry:
 
     def __init__(self, bus: Bus, budget: float | None, last_step: int | None) -> None:
         self.bus = bus
-        self.budget = budget
-        """The share of the run's time that watching may cost (0.05), or None for no limit."""
+        self.budget = budget  # The share of the run's time that watching may cost (0.05), or None for no limit
         self.last_step = last_step
         self.unwatched_steps = 0
         every: list[Tap] = [
@@ -73,8 +70,7 @@ class TapRegistry:
         self._next_change = FIRST_WINDOW
         self._times: dict[bool, list[int]] = {True: [], False: []}
         self._stepped_at = 0
-        self._passes: Counter[Place | None] = Counter()
-        """Passes over data, by the line that starts them."""
+        self._passes: Counter[Place | None] = Counter()  # Passes over data, by the line that starts them
 
     def install(self) -> None:
         self._for_each(lambda tap: tap.install())

@@ -31,8 +31,7 @@ __all__ = ["CannotReplay", "Inputs", "ReplayCopy", "Trace", "mapped"]
 
 Inputs = tuple[tuple[Any, ...], dict[str, Any]]  # Positional and keyword arguments of a call
 
-LARGEST: Final = 64 * 2**20
-"""Limit for copied buffers and tensors, in bytes; larger sets of parameters are shared, not copied."""
+LARGEST: Final = 64 * 2**20  # Limit for copied buffers and tensors, in bytes; larger parameters are shared, not copied
 
 
 class CannotReplay(Exception):
@@ -70,8 +69,7 @@ class Trace(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self._running: list[str] = []
-        self.layer = ""
-        """`encoder.lstm (LSTM)`: the layer that runs now."""
+        self.layer = ""  # `encoder.lstm (LSTM)`: the layer that runs now
 
     def follow(self, model: nn.Module) -> None:
         for name, module in model.named_modules():
@@ -123,8 +121,7 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def _uncached_casts() -> Iterator[None]:
-    """Autocast caches casts of weights for its block; a cast made here has no graph, and the user's call must not use
-    it."""
+    """Autocast caches casts of weights for its block; one made here has no graph: the user's call must not use it."""
     cached = torch.is_autocast_cache_enabled()
     torch.set_autocast_cache_enabled(False)
     try:

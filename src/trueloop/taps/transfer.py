@@ -8,11 +8,13 @@ available: the first call decides which devices the process sees, and that is th
 import sys
 from collections.abc import Callable
 from time import perf_counter_ns
+from types import FrameType
 from typing import Any, Final
 
 import torch
 from torch import Tensor
 
+from trueloop.taps.bus import Bus
 from trueloop.taps.calls import TRANSFER_WINDOWS, DeviceCopy, DeviceRead
 from trueloop.taps.place import caller_of, is_users, place_in
 from trueloop.taps.tap import Patch, Tap, is_unwatched
@@ -49,10 +51,9 @@ class TransferTap(Tap):
             caller = caller_of(sys._getframe(1))  # skip a library's own reads
             device, began = tensor.device.type, perf_counter_ns()
             value = original(tensor, *args, **kwargs)
-            if is_users(caller.f_code.co_filename) and not bus.in_step and not _is_non_blocking(args, kwargs):
-                bus.publish(
-                    "device_read", DeviceRead(function.strip("_"), device, place_in(caller), perf_counter_ns() - began)
-                )
+            if _waits(bus, caller, args, kwargs):
+                waited = perf_counter_ns() - began
+                bus.publish("device_read", DeviceRead(function.strip("_"), device, place_in(caller), waited))
             return value
 
         return read
@@ -68,20 +69,15 @@ class TransferTap(Tap):
             if tensor.is_cpu:
                 if not moved.is_cpu:
                     bus.publish("device_copied", DeviceCopy(tensor, moved.device.type))
-            elif (
-                moved.is_cpu
-                and is_users(caller.f_code.co_filename)
-                and not bus.in_step
-                and not _is_non_blocking(args, kwargs)
-            ):
-                bus.publish(
-                    "device_read", DeviceRead("to", tensor.device.type, place_in(caller), perf_counter_ns() - began)
-                )
+            elif moved.is_cpu and _waits(bus, caller, args, kwargs):
+                waited = perf_counter_ns() - began
+                bus.publish("device_read", DeviceRead("to", tensor.device.type, place_in(caller), waited))
             return moved
 
         return move
 
 
-def _is_non_blocking(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Was the copy non-blocking? Then the host did not wait."""
-    return bool(kwargs.get("non_blocking")) or any(argument is True for argument in args)
+def _waits(bus: Bus, caller: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Did the user's own line wait for the device? Not for a non-blocking copy."""
+    non_blocking = kwargs.get("non_blocking") or any(argument is True for argument in args)
+    return is_users(caller.f_code.co_filename) and not bus.in_step and not non_blocking

@@ -63,8 +63,7 @@ def _statement_lines(path: str, line: int) -> tuple[int, int]:
 _COMPOUND: Final = (
     *(ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith, ast.Try, ast.TryStar, ast.Match),
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef),
-)
-"""Statements with a body: a comment inside of it does not apply to the whole statement."""
+)  # Statements with a body: a comment inside of it does not apply to the whole statement
 
 
 def _allowed_on(line: str) -> set[str]:

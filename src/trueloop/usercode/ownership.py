@@ -19,35 +19,18 @@ if TYPE_CHECKING:
 __all__ = ["assigned_place", "attributes_read", "built_place", "claim", "class_place", "class_source", "layer_place"]
 __all__ += ["detaching_lines", "draws_in_training", "is_users", "methods_of", "users_classes"]
 
-_LIBRARY: Final = tuple(
-    os.path.realpath(path) + os.sep
-    for path in {
-        *(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")),
-        os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
-    }
-)
+_INSTALLED: Final = {sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+_OWN: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_LIBRARY: Final = tuple(os.path.realpath(path) + os.sep for path in {*_INSTALLED, _OWN})
 _LIBRARY_FOLDERS: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
 _CELLS: Final = ("<ipython", "<command-", "<stdin")
 """File names of notebook cells and of the prompt; other names in angle brackets belong to generated code."""
 
-_DRAWS: Final = frozenset(
-    [
-        "rand",
-        "rand_like",
-        "randn",
-        "randn_like",
-        "randint",
-        "randint_like",
-        "normal",
-        "normal_",
-        "uniform_",
-        "bernoulli",
-        "bernoulli_",
-        "rsample",
-    ]
-)
-"""Functions that draw random numbers."""
+_DRAWS: Final = (
+    *("rand", "rand_like", "randn", "randn_like", "randint", "randint_like"),
+    *("normal", "normal_", "uniform_", "bernoulli", "bernoulli_", "rsample"),
+)  # Functions that draw random numbers
 
 _claimed: list[str] = []
 _users: dict[str, bool] = {}
@@ -108,12 +91,9 @@ def class_source(cls: type) -> tuple[Source, ast.ClassDef] | None:
 def draws_in_training(cls: type) -> bool:
     """Does the user's class draw random numbers under `if self.training`? Then its mode matters, as with dropout."""
     found = class_source(cls)
-    branches = (
-        node
-        for node in (ast.walk(found[1]) if found else ())
-        if isinstance(node, (ast.If, ast.IfExp)) and "self.training" in ast.unparse(node.test)
-    )
-    return any(called_name(call) in _DRAWS for branch in branches for call in calls_in(branch))
+    branches = [node for node in (ast.walk(found[1]) if found else ()) if isinstance(node, (ast.If, ast.IfExp))]
+    training = [branch for branch in branches if "self.training" in ast.unparse(branch.test)]
+    return any(called_name(call) in _DRAWS for branch in training for call in calls_in(branch))
 
 
 def attributes_read(cls: type) -> frozenset[str]:
@@ -174,15 +154,13 @@ def layer_place(root: nn.Module, name: str) -> Place | None:
 
 
 def built_place(root: nn.Module, name: str, file: str) -> Place | None:
-    """The user's line that builds a layer. Outside of classes: its call in this file, if the file builds only this
-    model."""
+    """The user's line that builds a layer. Outside classes: its call in this file, if that builds only this model."""
     place = layer_place(root, name)
     if place is not None or not name:
         return place
     kind = type(root.get_submodule(name))
     alike = [path for path, module in root.named_modules() if type(module) is kind]
     source = source_of(file)
-    calls = sorted(
-        (call.lineno, call.col_offset) for call in calls_in(source.tree) if called_name(call) == kind.__name__
-    )
+    built = [call for call in calls_in(source.tree) if called_name(call) == kind.__name__]
+    calls = sorted((call.lineno, call.col_offset) for call in built)
     return Place(file, calls[alike.index(name)][0]) if len(calls) == len(alike) and name in alike else None

@@ -18,10 +18,8 @@ __all__ += ["wrap_loop_in_no_grad"]
 
 def says_monte_carlo(name: str) -> bool:
     """Does a name suggest intended randomness: mc_dropout, MCDropout, predict_with_uncertainty, BayesianNet?"""
-    words = re.findall(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+", name)
-    return any(
-        word.lower() == "mc" or word.lower().startswith(("mcdrop", "monte", "uncertain", "bayes")) for word in words
-    )
+    words = [word.lower() for word in re.findall(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+", name)]
+    return any(word == "mc" or word.startswith(("mcdrop", "monte", "uncertain", "bayes")) for word in words)
 
 
 def trains(node: ast.AST) -> bool:
@@ -108,9 +106,8 @@ def indent_under(source: Source, statement: ast.stmt, head: str) -> Edit | None:
     first, last = statement.lineno, statement.end_lineno or statement.lineno
     unit = source.indent_unit()
     lines = [line.rstrip("\n") for line in source.lines[first - 1 : last]]
-    return Edit(
-        first, last, (f"{source.indent(first)}{head}", *(f"{unit}{line}" if line.strip() else line for line in lines))
-    )
+    inner = (f"{unit}{line}" if line.strip() else line for line in lines)
+    return Edit(first, last, (f"{source.indent(first)}{head}", *inner))
 
 
 def wrap_loop_in_no_grad(source: Source, place: Place) -> Edit | None:
@@ -148,21 +145,11 @@ def model_called(source: Source, place: Place | None) -> str:
     if isinstance(statement, (ast.If, ast.While, ast.For)):
         head = statement.iter if isinstance(statement, ast.For) else statement.test
     written = _other_callables(source)
-    found = {
-        source.text(call.func)
-        for call in calls_in(head)
-        if (isinstance(call.func, ast.Name) and call.func.id not in written) or _of_self(call.func, written)
-    }
+    called = [call.func for call in calls_in(head)]
+    found = {source.text(f) for f in called if isinstance(f, ast.Name) and f.id not in written}
+    of_self = [f for f in called if isinstance(f, ast.Attribute) and is_self_attribute(f, f.attr)]
+    found |= {source.text(f) for f in of_self if f.attr not in written}
     return found.pop() if len(found) == 1 else ""
-
-
-def _of_self(function: ast.expr, written: set[str]) -> bool:
-    """`self.model(x)`, where `model` is not a method."""
-    return (
-        isinstance(function, ast.Attribute)
-        and is_self_attribute(function, function.attr)
-        and function.attr not in written
-    )
 
 
 def _other_callables(source: Source) -> set[str]:

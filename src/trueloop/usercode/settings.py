@@ -28,8 +28,7 @@ class Settings:
     ignore: tuple[str, ...] = ()
     per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Path pattern, relative to the folder of pyproject.toml -> codes, prefixes or names."""
-    severity: Mapping[str, Severity] = field(default_factory=dict)
-    """Code, prefix or name -> severity; the longest match decides."""
+    severity: Mapping[str, Severity] = field(default_factory=dict)  # Code, prefix or name; the longest match decides
     root: str = ""  # The folder of pyproject.toml
 
     def ignores(self, finding: Finding) -> bool:

@@ -20,15 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["Edit", "Removal", "Source", "called_name", "calls_in", "diff", "full_path", "is_self_attribute", "line_of"]
-__all__ += [
-    "lines_on_disk",
-    "prefix_of_layers",
-    "remove_activation",
-    "set_base_folder",
-    "shown_path",
-    "source_of",
-    "unified",
-]
+__all__ += ["lines_on_disk", "prefix_of_layers", "remove_activation", "set_base_folder", "shown_path", "source_of"]
+__all__ += ["unified"]
 
 Loop: TypeAlias = ast.For | ast.While | ast.AsyncFor
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
@@ -132,11 +125,8 @@ class Source:
         self.path = path
         self.lines = lines
         self.tree = tree
-        self._parent: dict[ast.AST, ast.AST] = {
-            child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)
-        }
-        self._statements: dict[int, ast.stmt | None] = {}
-        """By line; a cache, because a rule may ask for the same line in every step."""
+        self._parent = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+        self._statements: dict[int, ast.stmt | None] = {}  # By line: a rule may ask for one line in every step
 
     def parents(self, node: ast.AST) -> Iterator[ast.AST]:
         """Innermost first."""
@@ -191,10 +181,8 @@ class Source:
             return None
         call, receiver = calls[0], calls[0].func.value
         given = call.args[0] if call.args else None
-        by_another = self.text(receiver).endswith("autograd") or (
-            isinstance(given, ast.Name) and "loss" in given.id.lower()
-        )
-        return given if by_another else receiver
+        names_loss = isinstance(given, ast.Name) and "loss" in given.id.lower()
+        return given if names_loss or self.text(receiver).endswith("autograd") else receiver
 
     def class_named(self, name: str) -> ast.ClassDef | None:
         return next((n for n in ast.walk(self.tree) if isinstance(n, ast.ClassDef) and n.name == name), None)
@@ -281,12 +269,8 @@ def prefix_of_layers(source: Source) -> str:
 
 
 def is_self_attribute(node: ast.AST, attribute: str) -> TypeGuard[ast.Attribute]:
-    return (
-        isinstance(node, ast.Attribute)
-        and node.attr == attribute
-        and isinstance(node.value, ast.Name)
-        and node.value.id == "self"
-    )
+    base = node.value if isinstance(node, ast.Attribute) and node.attr == attribute else None
+    return isinstance(base, ast.Name) and base.id == "self"
 
 
 @dataclass(frozen=True, slots=True)
