@@ -133,8 +133,7 @@ class _Column:
         self.spec, self.host = spec, host
         self.failed, self.opened = "", dict[str, Any]()
         self.seconds: dict[int, list[float]] = {}
-        self.refused: set[int] = set()
-        """Batch sizes that it does not accept."""
+        self.refused: set[int] = set()  # Batch sizes that it does not accept
         try:
             self.opened = host.open()
         except FormFailed as failure:

@@ -55,5 +55,4 @@ EVENTS: Final[dict[str, type[Event]]] = {
     name: value
     for name, value in dict(globals()).items()
     if isinstance(value, type) and issubclass(value, Event) and value is not Event
-}
-"""Every event by its name, as written in a recorded run."""
+}  # Every event by its name, as written in a recorded run

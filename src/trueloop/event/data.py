@@ -5,19 +5,8 @@ from typing import Literal
 
 from trueloop.event.base import Event, Place
 
-__all__ = [
-    "BatchInspected",
-    "BatchRewritten",
-    "DatasetRedrawn",
-    "EpochStarted",
-    "EvaluationPass",
-    "FirstLayerInput",
-    "InputNotFinite",
-    "LabelsCompared",
-    "LoadersOutOfSync",
-    "RowsShared",
-    "SeedChecked",
-]
+__all__ = ["BatchInspected", "BatchRewritten", "DatasetRedrawn", "EpochStarted", "EvaluationPass", "FirstLayerInput"]
+__all__ += ["InputNotFinite", "LabelsCompared", "LoadersOutOfSync", "RowsShared", "SeedChecked"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,15 +4,8 @@ from dataclasses import dataclass
 
 from trueloop.event.base import Event, Place
 
-__all__ = [
-    "Backward",
-    "ChangedWeight",
-    "Clipped",
-    "GradientsMeasured",
-    "GraphsAlive",
-    "LayerGradient",
-    "WeightsCompared",
-]
+__all__ = ["Backward", "ChangedWeight", "Clipped", "GradientsMeasured", "GraphsAlive", "LayerGradient"]
+__all__ += ["WeightsCompared"]
 
 
 @dataclass(frozen=True, slots=True)

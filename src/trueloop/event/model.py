@@ -5,20 +5,9 @@ from typing import Literal
 
 from trueloop.event.base import Event, Place
 
-__all__ = [
-    "ActivationsMeasured",
-    "BatchIndependenceTested",
-    "CausalityTested",
-    "Forward",
-    "HiddenPart",
-    "IdenticalUnits",
-    "LayerActivations",
-    "LooseTensor",
-    "ModelExamined",
-    "ModelSeen",
-    "OutputsCompared",
-    "TieBroken",
-]
+__all__ = ["ActivationsMeasured", "BatchIndependenceTested", "CausalityTested", "Forward", "HiddenPart"]
+__all__ += ["IdenticalUnits", "LayerActivations", "LooseTensor", "ModelExamined", "ModelSeen", "OutputsCompared"]
+__all__ += ["TieBroken"]
 
 
 @dataclass(frozen=True, slots=True)

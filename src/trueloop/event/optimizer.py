@@ -6,23 +6,9 @@ from typing import Final, Literal
 
 from trueloop.event.base import Event, Place
 
-__all__ = [
-    "SCALE_FREE",
-    "DecaySeen",
-    "FrozenMoved",
-    "FrozenStatisticsMoved",
-    "OptimizerIdle",
-    "OptimizerRebuilt",
-    "ParameterAccount",
-    "ParametersAccounted",
-    "PlateauStepped",
-    "ScheduleBuilt",
-    "ScheduleEnded",
-    "ScheduleStepped",
-    "Stepped",
-    "WeightMove",
-    "WeightsMoved",
-]
+__all__ = ["SCALE_FREE", "DecaySeen", "FrozenMoved", "FrozenStatisticsMoved", "OptimizerIdle", "OptimizerRebuilt"]
+__all__ += ["ParameterAccount", "ParametersAccounted", "PlateauStepped", "ScheduleBuilt", "ScheduleEnded"]
+__all__ += ["ScheduleStepped", "Stepped", "WeightMove", "WeightsMoved"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,5 +204,4 @@ class WeightsMoved(Event):
 SCALE_FREE: Final = (
     *("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adagrad", "Adadelta"),
     *("RMSprop", "Rprop", "Adafactor", "Lion"),
-)
-"""Optimizers for which the gradient norm does not change the size of the update."""
+)  # Optimizers for which the gradient norm does not change the size of the update

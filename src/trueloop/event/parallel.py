@@ -11,20 +11,9 @@ from typing import Literal
 
 from trueloop.event.base import Event, Place
 
-__all__ = [
-    "BatchDigested",
-    "Collective",
-    "CollectivesCalled",
-    "GradientsNotExchanged",
-    "GradientsShared",
-    "ParametersSampled",
-    "PrefixSaved",
-    "RankFact",
-    "RankStalled",
-    "SampledParameter",
-    "SamplerPass",
-    "StateWritten",
-]
+__all__ = ["BatchDigested", "Collective", "CollectivesCalled", "GradientsNotExchanged", "GradientsShared"]
+__all__ += ["ParametersSampled", "PrefixSaved", "RankFact", "RankStalled", "SampledParameter", "SamplerPass"]
+__all__ += ["StateWritten"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,19 +4,8 @@ from dataclasses import dataclass
 
 from trueloop.event.base import Event, Place
 
-__all__ = [
-    "BatchesAwaited",
-    "BatchesCopied",
-    "CompilerRan",
-    "DeviceReads",
-    "DeviceWorked",
-    "GraphBreak",
-    "LoaderSeen",
-    "ModelMoved",
-    "ReadLine",
-    "Recompilation",
-    "UpdatePath",
-]
+__all__ = ["BatchesAwaited", "BatchesCopied", "CompilerRan", "DeviceReads", "DeviceWorked", "GraphBreak", "LoaderSeen"]
+__all__ += ["ModelMoved", "ReadLine", "Recompilation", "UpdatePath"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,7 @@ PREFIXES: Final = {
     "module.": "DataParallel or DistributedDataParallel: save `model.module.state_dict()`, or remove it before loading",
     "_orig_mod.": "torch.compile: save the uncompiled model, or remove it before loading",
     "_fsdp_wrapped_module.": "FSDP: gather the state before saving it",
-}
-"""Prefix of names -> the wrapper that writes it."""
+}  # Prefix of names -> the wrapper that writes it
 LONGEST: Final = 80  # characters of a plain value that are shown
 
 

@@ -97,9 +97,8 @@ def _refusal(said: str, path: Path, error: Exception) -> str:
     if unsafe:
         named = unsafe[0].partition("Unsupported global: GLOBAL ")[2].split(" ")[0] or unsafe[0][:120]
         return (
-            f"{path} is not safe to read: loading it would execute code ({named}). "
-            "It was refused; no code was executed. Ask for weights only: torch.save(model.state_dict(), ...), "
-            "or safetensors."
+            f"{path} is not safe to read: loading it would execute code ({named}). It was refused; no code was "
+            "executed. Ask for weights only: torch.save(model.state_dict(), ...), or safetensors."
         )
     return f"{path} is damaged, or not a torch.save file ({type(error).__name__}). Nothing was shown."
 

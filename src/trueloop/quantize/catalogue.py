@@ -19,8 +19,7 @@ SCHEMES: Final = {
     "int8-static": "Int8Static",
     "qat": "Qat",
     "fp8": "Fp8",
-}
-"""Scheme, which is also the name of its file in this folder -> its class."""
+}  # Scheme, which is also the name of its file in this folder -> its class
 
 
 def find_scheme(name: str) -> Scheme:

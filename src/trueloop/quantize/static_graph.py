@@ -47,8 +47,7 @@ class QuantizedGraph(nn.Module):
     def __init__(self, graph: fx.GraphModule, rounding_error: float) -> None:
         super().__init__()
         self.graph = _fix_filename(graph)
-        self.rounding_error = rounding_error
-        """The largest change of an output."""
+        self.rounding_error = rounding_error  # The largest change of an output
 
     def __deepcopy__(self, memo: dict[int, Any]) -> QuantizedGraph:
         with suppress_output():  # torch warns when a graph is copied

@@ -27,8 +27,7 @@ __all__ = ["check_target", "compare_artifacts", "compare_with_float", "medians",
 UNSUPPORTED: Final = {
     "safetensors": "it holds weights of the recipe's own model, which has no quantized layers",
     "executorch": "its quantized kernels need a graph made by ExecuTorch's own quantizers",
-}
-"""Targets without quantized models -> why."""
+}  # Targets without quantized models -> why
 BATCHES: Final = (1, 32)
 ROUNDS: Final = 15
 TURN: Final = 0.02  # Seconds of calls before it is the other model's turn

@@ -21,8 +21,7 @@ NEEDED: Final = {
     "random": "random states",
     "precision": "the precision state",
     "guard": "the state of the non-finite guard",
-}
-"""What training.pt must hold for an exact resume -> in words."""
+}  # What training.pt must hold for an exact resume -> in words
 
 
 def _newest(run: Run) -> tuple[str, Folder]:

@@ -19,8 +19,7 @@ NOT_APPLICABLE: Final = {
     "distributed-equals-single": ("facts.json#device.processes", 1, "it has a single process"),
     "cpu-and-gpu-agree": ("facts.json#device.name", "cpu", "it runs on the CPU"),
     "workers-draw-differently": ("facts.json#data.workers", 0, "it has no workers"),
-}
-"""Claim -> (address, value, why): it does not apply to a run with this value."""
+}  # Claim -> (address, value, why): it does not apply to a run with this value
 
 
 @question(SECTION, "claims", "trueloop probe {run}")

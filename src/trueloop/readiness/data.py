@@ -18,8 +18,7 @@ PAIRS: Final = {
     "train_valid": ("validation", "training"),
     "train_test": ("test", "training"),
     "valid_test": ("test", "validation"),
-}
-"""Leakage in facts.json -> samples of which split were searched in which."""
+}  # Leakage in facts.json -> samples of which split were searched in which
 
 
 @question(SECTION, "number of samples", AGAIN)

@@ -32,8 +32,7 @@ RULES: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     ),
     "checkpoints": (("optimizer-state-not-restored", "what a resume does not restore"),),
     "reproducibility": (("no-seed-set", "the seed"),),
-}
-"""Rules that answer a question of a section; the others are in the findings."""
+}  # Rules that answer a question of a section; the others are in the findings
 AS_RECIPE: Final = "write it as a recipe, then: trueloop train RECIPE.py"
 AGAIN: Final = "trueloop ready {run}"
 WITH_VALIDATION: Final = "add a validation (model.eval(), torch.no_grad()), then: trueloop ready {run}"

@@ -64,8 +64,7 @@ class ResidualNet(nn.Module):
             nn.Flatten(),
             nn.Linear(128, 10),
         )
-        self.average_mirrored = average_mirrored
-        """In eval mode, average the logits of the image and its mirror image."""
+        self.average_mirrored = average_mirrored  # In eval mode, average the logits of the image and its mirror image
 
     def forward(self, images: Tensor) -> Tensor:
         logits: Tensor = self.layers(images)

@@ -265,10 +265,10 @@ def _with_keys(value: Finding | CrashExplanation) -> dict[str, Any]:
     return {**plain, **place_keys(value.place)}
 
 
+# The likely reason when no training was seen
 UNSEEN_TRAINING: Final = (
     "training in processes that the script starts itself is not watched: use `torchrun -m trueloop check` for those"
 )
-"""The likely reason when no training was seen."""
 
 _PLURAL: Final = {
     Severity.ERROR: ("error", "errors"),

@@ -11,21 +11,8 @@ from typing import Any, Final, Literal
 from trueloop.event import Place
 
 __all__ = ["Axis", "Bars", "Card", "Code", "Column", "Document", "Facts", "Item", "Items", "Kind", "Lane", "Lanes"]
-__all__ += [
-    "Link",
-    "Part",
-    "Picture",
-    "Plot",
-    "Segment",
-    "Series",
-    "Show",
-    "Table",
-    "Text",
-    "Tile",
-    "Tone",
-    "cell",
-    "columns",
-]
+__all__ = ["Link", "Part", "Picture", "Plot", "Segment", "Series", "Show", "Table", "Text", "Tile", "Tone", "cell"]
+__all__ += ["columns"]
 
 Kind = Literal["name", "text", "shape", "count", "real", "flag", "number", "bar"]
 """How a column is written: name and text as they are, shape as 3x4, count with commas, real to four digits, flag as yes

@@ -29,8 +29,7 @@ PHASES: Final[Mapping[Phase, str]] = {
     "python": "Python between calls",
     "saving": "saving",
     "evaluating": "evaluating",
-}
-"""Every phase, in the order of a step, and its name in reports."""
+}  # Every phase, in the order of a step, and its name in reports
 
 
 @dataclass(frozen=True, slots=True)

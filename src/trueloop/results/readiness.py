@@ -34,8 +34,7 @@ SECTIONS: Final = (
     "performance",
     "findings",
     "larger data",
-)
-"""In the order of the note."""
+)  # In the order of the note
 
 _ADDRESS: Final = re.compile(r"\[([^\[\]]+)\]")
 

@@ -27,13 +27,14 @@ class Checker:
 
     def __init__(self, rules: Iterable[type[Rule]]) -> None:
         self.rules = tuple(rule() for rule in rules)
-        self.failures: list[str] = []
-        """Tracebacks of rules that raised an exception. Such a rule is disabled; the others continue."""
+        self.failures: list[str] = []  # tracebacks of rules that raised: such a rule is disabled, the others continue
         self._readers: dict[type[Event], list[tuple[Rule, Callable[[Event], Findings | None]]]] = {}
         for rule in self.rules:
             for event, method in METHOD.items():
                 if hasattr(rule, method):
                     self._readers.setdefault(event, []).append((rule, getattr(rule, method)))
+            for event in rule.applies_after:
+                self._readers.setdefault(event, [])
         self._events: set[type[Event]] = set()
         self._findings: dict[tuple[str, str, int], Finding] = {}
 
@@ -78,11 +79,6 @@ class Checker:
         """(code, reason) of each rule that could not be applied."""
         events = self._events - {RunEnded}
         reported = {finding.code for finding in self._findings.values()}
-        reasons = [
-            (
-                rule.code,
-                rule.why_not_checked() if any(hasattr(rule, METHOD[e]) for e in events) else rule.not_applicable,
-            )
-            for rule in self.rules
-        ]
+        applied = {rule for rule in self.rules for e in events if hasattr(rule, METHOD[e]) or e in rule.applies_after}
+        reasons = [(r.code, r.why_not_checked() if r in applied else r.not_applicable) for r in self.rules]
         return [(code, reason) for code, reason in reasons if reason and code not in reported]

@@ -6,18 +6,21 @@ one run and keeps its state on itself. A rule imports neither torch nor another 
 
 from __future__ import annotations
 
+import ast
 from abc import ABC
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from functools import cached_property
+from operator import attrgetter
 from sys import modules
 from typing import ClassVar, Final
 
 from trueloop.event import Event, Place
 from trueloop.finding import Finding, Severity
-from trueloop.usercode.source import shown_path
+from trueloop.usercode.source import Source, shown_path, source_of
 
-__all__ = ["Findings", "Page", "Rule", "on_line", "path_and_line", "plural"]
+__all__ = ["Finding", "Findings", "Page", "Rule", "Severity", "call_at", "facts", "on_line", "path_and_line", "plural"]
+__all__ += ["statement_at"]
 
 Findings = Iterator[Finding]
 
@@ -25,15 +28,20 @@ SECTIONS: Final = ("What it sees", "Why it hurts", "Evidence", "Use instead", "W
 
 
 class Rule(ABC):
-    """One mistake in a training script. The name describes the mistake, not its fix."""
+    """One mistake in a training script. The file's name is the rule's: it describes the mistake, not its fix."""
 
     code: ClassVar[str]
     name: ClassVar[str]
     severity: ClassVar[Severity]
-    not_applicable: ClassVar[str]
-    """Why the rule did not apply, shown when none of its events arrived: 'no learning rate schedule was created'."""
-    explained_by: ClassVar[tuple[str, ...]] = ()
-    """Names of rules that report the cause of this finding: when one of them reports, this rule does not."""
+    not_applicable: ClassVar[str]  # shown when none of its events arrived: 'no learning rate schedule was created'
+    applies_after: ClassVar[tuple[type[Event], ...]] = ()  # events that make it apply, though it does not read them
+    explained_by: ClassVar[tuple[str, ...]] = ()  # rules that report the cause: when one does, this rule does not
+
+    def __init_subclass__(cls, *, code: str, severity: Severity) -> None:
+        if cls.__bases__ != (Rule,):
+            raise TypeError(f"{cls.__name__} must inherit from Rule alone: no rule builds on another")
+        cls.code, cls.severity = code, severity
+        cls.name = cls.__module__.rpartition(".")[2].replace("_", "-")
 
     def why_not_checked(self) -> str:
         """Why the rule could not check the run although its events arrived; empty when it could."""
@@ -76,6 +84,29 @@ class Rule(ABC):
     @classmethod
     def page(cls) -> Page:
         return Page(modules[cls.__module__].__doc__ or "")
+
+
+def facts(event: object, *names: str, **computed: object) -> dict[str, object]:
+    """Evidence in the order of the names: 'batch model=name' reads `event.batch`, and `event.name` as the model; a name
+    that is computed takes that value."""
+    read: dict[str, object] = {}
+    for key, _, path in (word.partition("=") for word in " ".join(names).split()):
+        value = computed[key] if key in computed else attrgetter(path or key)(event)
+        read[key] = list(value) if isinstance(value, tuple) else value
+    return read | computed
+
+
+def statement_at(place: Place | None) -> tuple[Source, ast.stmt | None]:
+    """The source of a place and its statement; an empty source and None without a place."""
+    source = source_of(place.path if place else "")
+    return source, source.statement(place.line if place else 0)
+
+
+def call_at(place: Place | None, function: str) -> tuple[Source, ast.Call | None]:
+    """The source of a place and the call of a function in its statement; None if there is not exactly one."""
+    source = source_of(place.path if place else "")
+    calls = source.calls(place.line if place else 0, function)
+    return source, calls[0] if len(calls) == 1 else None
 
 
 def path_and_line(place: Place | None) -> str:

@@ -25,25 +25,17 @@ model (target networks, averages), states read from a file.
 """
 
 import ast
-from typing import final
 
 from trueloop.event import Place, StateReused, Stepped
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule, plural
-from trueloop.usercode.source import diff, source_of
+from trueloop.rules.rule import Findings, Rule, Severity, call_at, facts, plural
+from trueloop.usercode.source import diff
 
 __all__ = ["BestWeightsNotCopied"]
 
 
-@final
-class BestWeightsNotCopied(Rule):
-    code = "CKP104"
-    name = "best-weights-not-copied"
-    severity = Severity.ERROR
+class BestWeightsNotCopied(Rule, code="CKP104", severity=Severity.ERROR):
     not_applicable = "no optimizer step was seen"
-
-    def on_stepped(self, event: Stepped) -> None:
-        """The rule applies once an optimizer has stepped."""
+    applies_after = (Stepped,)
 
     def on_state_reused(self, event: StateReused) -> Findings:
         used = "loaded" if event.use == "load" else "saved"
@@ -52,37 +44,28 @@ class BestWeightsNotCopied(Rule):
         yield self.finding(
             event,
             f"`state_dict()` of step {event.taken_step} was {used} at step {event.step}, but {shared} its "
-            f"{event.tensors} tensors "
-            f"share memory with the model and had changed in {plural(steps, 'step')}.",
+            f"{event.tensors} tensors share memory with the model and had changed in {plural(steps, 'step')}.",
             fix="Keep a copy: `copy.deepcopy(model.state_dict())`.",
-            evidence={
-                "taken_at_step": event.taken_step,
-                "used_at_step": event.step,
-                "used_at": event.use_place,
-                "use": event.use,
-                "shared_tensors": event.shared,
-                "tensors": event.tensors,
-            },
+            evidence=facts(
+                event, "taken_at_step=taken_step used_at_step=step used_at=use_place use shared_tensors=shared tensors"
+            ),
             diff=_copied(event.place),
         )
 
 
 def _copied(place: Place | None) -> str:
     """A copy of the state, or clones of the values inside a comprehension."""
-    if place is None:
+    source, call = call_at(place, "state_dict")
+    if call is None or call.lineno != call.end_lineno:
         return ""
-    source = source_of(place.path)
-    calls = source.calls(place.line, "state_dict")
-    if len(calls) != 1 or calls[0].lineno != calls[0].end_lineno:
-        return ""
-    call, parents = calls[0], source.parents(calls[0])
+    parents = source.parents(call)
     if isinstance(next(parents, None), ast.Attribute):  # state_dict().items()
         comprehension = next((parent for parent in parents if isinstance(parent, ast.DictComp)), None)
         if comprehension is None or comprehension.value.lineno != comprehension.value.end_lineno:
             return ""
-        return diff(place.path, [source.replacing(comprehension.value, f"{source.text(comprehension.value)}.clone()")])
+        return diff(source.path, [source.replacing(comprehension.value, f"{source.text(comprehension.value)}.clone()")])
     text = source.text(call)
     imports = [alias for node in source.tree.body if isinstance(node, ast.Import) for alias in node.names]
     imports_copy = any(alias.name == "copy" and not alias.asname for alias in imports)
     copied = f"copy.deepcopy({text})" if imports_copy else f"{{k: v.clone() for k, v in {text}.items()}}"
-    return diff(place.path, [source.replacing(call, copied)])
+    return diff(source.path, [source.replacing(call, copied)])

@@ -41,22 +41,16 @@ allow[optimizer-state-not-restored]`.
 """
 
 import ast
-from typing import final
 
 from trueloop.event import FileWritten, Place, Resumed, SavedCounter
-from trueloop.finding import Finding, Severity
-from trueloop.rules.rule import Findings, Rule, plural
+from trueloop.rules.rule import Finding, Findings, Rule, Severity, facts, plural
 from trueloop.usercode.rewrite import after, block_of, owns_its_lines, sole_call
 from trueloop.usercode.source import Source, called_name, diff, shown_path, source_of
 
 __all__ = ["OptimizerStateNotRestored"]
 
 
-@final
-class OptimizerStateNotRestored(Rule):
-    code = "CKP102"
-    name = "optimizer-state-not-restored"
-    severity = Severity.ERROR
+class OptimizerStateNotRestored(Rule, code="CKP102", severity=Severity.ERROR):
     not_applicable = "no training resumed from a file"
 
     def __init__(self) -> None:
@@ -92,14 +86,12 @@ class OptimizerStateNotRestored(Rule):
             f"{event.model} resumes from {file} with a new {event.name} state. The file contains the state of "
             f"{plural(event.parameters_with_state, 'parameter')}{after_steps} under {key}.",
             fix=f"Load it after the model: `optimizer.load_state_dict(checkpoint{key})`.",
-            evidence={
-                "file": file,
-                "optimizer": event.name,
-                "parameters_with_state": event.parameters_with_state,
-                "steps_before": event.steps_before,
-                "saved_under": key,
-                "same_settings": event.same_settings,
-            },
+            evidence=facts(
+                event,
+                "file optimizer=name parameters_with_state steps_before saved_under same_settings",
+                file=file,
+                saved_under=key,
+            ),
             diff=_load_state(event),
         )
 

@@ -38,11 +38,10 @@ that was never saved.
 Not checked: the random states of Python, NumPy and of a device.
 """
 
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import Resumed, RunEnded, ScheduleAtResume, ScheduleStepped
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity
 from trueloop.usercode.source import called_name, calls_in, shown_path, source_of
 
 __all__ = ["SchedulerOrRngNotRestored"]
@@ -51,11 +50,7 @@ RESTORES: Final = ("set_state", "set_rng_state", "set_rng_state_all", "setstate"
 """Functions that restore the state of a generator; not all of them can be observed while they run."""
 
 
-@final
-class SchedulerOrRngNotRestored(Rule):
-    code = "CKP105"
-    name = "scheduler-or-rng-not-restored"
-    severity = Severity.ADVICE
+class SchedulerOrRngNotRestored(Rule, code="CKP105", severity=Severity.ADVICE):
     not_applicable = "no training resumed from a file"
 
     def __init__(self) -> None:

@@ -31,21 +31,15 @@ For a file that you wrote yourself and that must contain objects, allow it: `# t
 """
 
 import ast
-from typing import final
 
 from trueloop.event import FileLoaded, Place
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
-from trueloop.usercode.source import diff, shown_path, source_of
+from trueloop.rules.rule import Findings, Rule, Severity, call_at
+from trueloop.usercode.source import diff, shown_path
 
 __all__ = ["UnsafeLoad"]
 
 
-@final
-class UnsafeLoad(Rule):
-    code = "CKP103"
-    name = "unsafe-load"
-    severity = Severity.WARNING
+class UnsafeLoad(Rule, code="CKP103", severity=Severity.WARNING):
     not_applicable = "`torch.load` was not called"
 
     def on_file_loaded(self, event: FileLoaded) -> Findings:
@@ -69,14 +63,12 @@ class UnsafeLoad(Rule):
                 "needs_unsafe_load": list(event.unsafe_classes) if event.fully_read else "unknown",
                 "written_by_this_run": event.written_by_run,
             },
-            diff=_safely(event.place) if needless and event.place is not None else "",
+            diff=_safely(event.place) if needless else "",
         )
 
 
-def _safely(place: Place) -> str:
-    source = source_of(place.path)
-    calls = source.calls(place.line, "load")
-    words = [word.value for call in calls for word in call.keywords if word.arg == "weights_only"]
-    if len(calls) != 1 or len(words) != 1 or not isinstance(words[0], ast.Constant):
-        return ""
-    return diff(place.path, [source.replacing(words[0], "True")])
+def _safely(place: Place | None) -> str:
+    source, call = call_at(place, "load")
+    words = [word.value for word in call.keywords if word.arg == "weights_only"] if call else []
+    once = len(words) == 1 and isinstance(words[0], ast.Constant)
+    return diff(source.path, [source.replacing(words[0], "True")]) if once else ""

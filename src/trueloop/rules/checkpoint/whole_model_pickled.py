@@ -32,11 +32,10 @@ might read the file, there is no diff.
 """
 
 import ast
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import FileWritten, Place
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity
 from trueloop.usercode.source import Edit, Source, called_name, calls_in, diff, shown_path, source_of
 
 __all__ = ["WholeModelPickled"]
@@ -44,11 +43,7 @@ __all__ = ["WholeModelPickled"]
 FILE: Final = 1  # The position of the file among the arguments of torch.save
 
 
-@final
-class WholeModelPickled(Rule):
-    code = "CKP101"
-    name = "whole-model-pickled"
-    severity = Severity.WARNING
+class WholeModelPickled(Rule, code="CKP101", severity=Severity.WARNING):
     not_applicable = "`torch.save` was not called"
 
     def on_file_written(self, event: FileWritten) -> Findings:

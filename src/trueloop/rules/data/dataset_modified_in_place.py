@@ -31,21 +31,14 @@ or use the network, and streams without indices (IterableDataset) cannot be test
 """
 
 import ast
-from typing import final
 
 from trueloop.event import BatchRewritten, DatasetRedrawn, Place
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
-from trueloop.usercode.source import source_of
+from trueloop.rules.rule import Findings, Rule, Severity, facts, statement_at
 
 __all__ = ["DatasetModifiedInPlace"]
 
 
-@final
-class DatasetModifiedInPlace(Rule):
-    code = "DAT107"
-    name = "dataset-modified-in-place"
-    severity = Severity.ERROR
+class DatasetModifiedInPlace(Rule, code="DAT107", severity=Severity.ERROR):
     not_applicable = "no user-defined dataset was read"
 
     def __init__(self) -> None:
@@ -62,14 +55,9 @@ class DatasetModifiedInPlace(Rule):
             yield self.finding(
                 event,
                 f"Reading a sample of {event.dataset} modifies {event.rewritten} in place: its largest value was "
-                f"{first:.4g} at one "
-                f"draw and {second:.4g} at the next.",
+                f"{first:.4g} at one draw and {second:.4g} at the next.",
                 fix="Create a new tensor (`x = x / 255`, or `.clone()` first) instead of writing to the stored one.",
-                evidence={
-                    "dataset": event.dataset,
-                    "modified": event.rewritten,
-                    "largest_values": list(event.values),
-                },
+                evidence=facts(event, "dataset modified=rewritten largest_values=values"),
                 place=event.rewritten_place,
             )
 
@@ -77,24 +65,18 @@ class DatasetModifiedInPlace(Rule):
         yield self.finding(
             event,
             f"The loop modifies a batch that shares memory with {event.dataset}.{event.attribute}: its largest value "
-            "was "
-            f"{event.before:.4g} when drawn and {event.after:.4g} after the step.",
+            f"was {event.before:.4g} when drawn and {event.after:.4g} after the step.",
             fix="Create a new tensor (`x = x - mean`) instead of writing to the batch, or return a clone from the "
             "dataset.",
-            evidence={
-                "dataset": event.dataset,
-                "modified": event.attribute,
-                "largest_values": [event.before, event.after],
-            },
+            evidence=facts(event, "dataset modified=attribute", largest_values=[event.before, event.after]),
             place=_writing_line(event.place),
         )
 
 
 def _writing_line(place: Place | None) -> Place | None:
     """The first line of the loop that writes to a variable of the loop: `x -= mean`, `x.sub_(mean)`."""
-    source = source_of(place.path) if place is not None else None
-    loop = source.statement(place.line) if source is not None and place is not None else None
-    if source is None or not isinstance(loop, ast.For):
+    source, loop = statement_at(place)
+    if not isinstance(loop, ast.For):
         return place
     drawn = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
     for node in (inner for statement in loop.body for inner in ast.walk(statement)):

@@ -28,11 +28,10 @@ one-hot and sparse counts, columns that are all large, and the scale of the targ
 are checked, and tables need 16 rows per batch.
 """
 
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import FirstLayerInput
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["InputsNotNormalized"]
 
@@ -47,11 +46,7 @@ LARGE: Final = 100.0
 """The wide column must be large itself: a tiny column next to normalized ones is only ignored, maybe on purpose."""
 
 
-@final
-class InputsNotNormalized(Rule):
-    code = "DAT105"
-    name = "inputs-not-normalized"
-    severity = Severity.WARNING
+class InputsNotNormalized(Rule, code="DAT105", severity=Severity.WARNING):
     not_applicable = "no data entered a Linear or convolution layer directly"
 
     def on_first_layer_input(self, event: FirstLayerInput) -> Findings:

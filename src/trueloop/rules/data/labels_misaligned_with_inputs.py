@@ -32,11 +32,10 @@ relabel images); sequences; batches of more than inputs and labels; two loaders 
 """
 
 from math import sqrt
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import LabelsCompared, LoadersOutOfSync
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity, facts
 
 __all__ = ["LabelsMisalignedWithInputs"]
 
@@ -46,11 +45,7 @@ MOST_AGREEMENT: Final = 0.3
 classes, 0.6 for ten."""
 
 
-@final
-class LabelsMisalignedWithInputs(Rule):
-    code = "DAT108"
-    name = "labels-misaligned-with-inputs"
-    severity = Severity.WARNING
+class LabelsMisalignedWithInputs(Rule, code="DAT108", severity=Severity.WARNING):
     not_applicable = "no loader yielded inputs with class labels"
 
     def __init__(self) -> None:
@@ -74,13 +69,11 @@ class LabelsMisalignedWithInputs(Rule):
             f"Only {event.agreed:,} of {event.repeated:,} repeated inputs have the same label again ({share:.0%}); "
             f"random labels give {event.expected:.0%}.",
             fix="Check where inputs and labels are joined: every sort, repeat or shuffle must apply to both.",
-            evidence={
-                "samples": event.samples,
-                "repeated_inputs": event.repeated,
-                "same_label": event.agreed,
-                "expected_by_chance": round(event.expected * event.repeated, 1),
-                "classes": event.classes,
-            },
+            evidence=facts(
+                event,
+                "samples repeated_inputs=repeated same_label=agreed expected_by_chance classes",
+                expected_by_chance=round(event.expected * event.repeated, 1),
+            ),
         )
 
     def on_loaders_out_of_sync(self, event: LoadersOutOfSync) -> Findings:
@@ -90,11 +83,9 @@ class LabelsMisalignedWithInputs(Rule):
             "The model input and the loss target come from two loaders that shuffle separately: "
             f"inputs of {event.samples:,} samples get the labels of other samples.",
             fix="Put both into one dataset, `TensorDataset(inputs, labels)`, and shuffle that.",
-            evidence={
-                "input_loader": event.inputs,
-                "target_loader": event.targets,
-                "samples_in_each": event.samples,
-                "batches": event.batches,
-                "inputs_drawn_at": event.inputs_place,
-            },
+            evidence=facts(
+                event,
+                "input_loader=inputs target_loader=targets samples_in_each=samples",
+                "batches inputs_drawn_at=inputs_place",
+            ),
         )

@@ -30,11 +30,9 @@ running loss of a training epoch. Not detected: an average computed in a differe
 
 import ast
 from collections.abc import Iterator
-from typing import final
 
 from trueloop.event import EvaluationPass
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity
 from trueloop.usercode.source import Source, called_name, calls_in, source_of
 
 __all__ = ["MetricAveragedOverBatches"]
@@ -42,11 +40,7 @@ __all__ = ["MetricAveragedOverBatches"]
 Comprehension = ast.GeneratorExp | ast.ListComp
 
 
-@final
-class MetricAveragedOverBatches(Rule):
-    code = "DAT110"
-    name = "metric-averaged-over-batches"
-    severity = Severity.ADVICE
+class MetricAveragedOverBatches(Rule, code="DAT110", severity=Severity.ADVICE):
     not_applicable = "no evaluation pass was seen"
 
     def on_evaluation_pass(self, event: EvaluationPass) -> Findings:

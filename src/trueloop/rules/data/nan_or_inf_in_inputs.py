@@ -27,26 +27,19 @@ Not reported: NaN as a marker for missing values that the model or the loss repl
 losses stay finite; -inf in masks; batches that the script skips when their loss is not finite.
 """
 
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import Backward, InputNotFinite, NotFinite
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity, facts
 
 __all__ = ["NanOrInfInInputs"]
 
 _FIX: Final = "Find the bad samples with `torch.isfinite(x)` and drop or repair them before training."
 
 
-@final
-class NanOrInfInInputs(Rule):
-    code = "DAT106"
-    name = "nan-or-inf-in-inputs"
-    severity = Severity.ERROR
+class NanOrInfInInputs(Rule, code="DAT106", severity=Severity.ERROR):
     not_applicable = "no batch was trained on"
-
-    def on_backward(self, event: Backward) -> None:
-        """The rule applies once a backward was seen."""
+    applies_after = (Backward,)
 
     def on_input_not_finite(self, event: InputNotFinite) -> Findings:
         others = "" if event.bad_samples == 1 else f" and {event.bad_samples - 1} more"
@@ -54,20 +47,11 @@ class NanOrInfInInputs(Rule):
         yield self.finding(
             event,
             f"Batch {event.index + 1} of epoch {event.passes} contains {event.value} in sample {event.sample}{others} "
-            f"of {event.size} "
-            f"(tensor {event.tensor}). It entered {event.into}, so the {result} is not finite.",
+            f"of {event.size} (tensor {event.tensor}). It entered {event.into}, so the {result} is not finite.",
             fix=_FIX,
-            evidence={
-                "tensor": event.tensor,
-                "sample": event.sample,
-                "bad_samples": event.bad_samples,
-                "batch": event.index,
-                "epoch": event.passes,
-                "loader": event.loader,
-                "value": event.value,
-                "entered": event.into,
-                "evaluating": event.evaluating,
-            },
+            evidence=facts(
+                event, "tensor sample bad_samples batch=index epoch=passes loader value entered=into evaluating"
+            ),
         )
 
     def on_not_finite(self, event: NotFinite) -> Findings:
@@ -82,15 +66,11 @@ class NanOrInfInInputs(Rule):
             event,
             f"{what} contained NaN or Inf at step {event.step + 1}{sample}: the {event.what} is {event.value}.",
             fix=_FIX,
-            evidence={
-                "tensor": "target" if target else "input",
-                "sample": event.sample,
-                "batch": event.batch,
-                "loader": event.loader,
-                "value": event.value,
-                "entered": into,
-                "range": event.input_range,
-                "step": event.step,
-            },
+            evidence=facts(
+                event,
+                "tensor sample batch loader value entered range=input_range step",
+                tensor="target" if target else "input",
+                entered=into,
+            ),
             severity=Severity.WARNING if event.skipped else None,
         )

@@ -28,21 +28,15 @@ reproducible (workers, devices, algorithms) is not checked here.
 
 import ast
 from itertools import dropwhile, takewhile
-from typing import final
 
 from trueloop.event import Place, SeedChecked
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity
 from trueloop.usercode.source import Edit, Source, called_name, calls_in, diff, source_of
 
 __all__ = ["NoSeedSet"]
 
 
-@final
-class NoSeedSet(Rule):
-    code = "DAT111"
-    name = "no-seed-set"
-    severity = Severity.ADVICE
+class NoSeedSet(Rule, code="DAT111", severity=Severity.ADVICE):
     not_applicable = "no optimizer step was seen"
 
     def on_seed_checked(self, event: SeedChecked) -> Findings:

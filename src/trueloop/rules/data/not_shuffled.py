@@ -32,11 +32,10 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import BatchInspected, RunEnded
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity
 from trueloop.usercode.rewrite import shuffle_diff
 
 __all__ = ["NotShuffled"]
@@ -49,17 +48,10 @@ STRENGTH: Final = 0.5
 nearly 0, two files with different class frequencies 0.1 to 0.2, sorted classes 0.9 to 1."""
 SIGMAS: Final = 10.0  # ... and standard deviations above random order: never reached by coincidence.
 
-_ORDERS: Final = {
-    "sequential": "reads the dataset in stored order",
-    "stream": "reads the stream in its own order",
-}
+_ORDERS: Final = {"sequential": "reads the dataset in stored order", "stream": "reads the stream in its own order"}
 
 
-@final
-class NotShuffled(Rule):
-    code = "DAT102"
-    name = "not-shuffled"
-    severity = Severity.WARNING
+class NotShuffled(Rule, code="DAT102", severity=Severity.WARNING):
     not_applicable = "no batch of a loader was trained on"
 
     def __init__(self) -> None:

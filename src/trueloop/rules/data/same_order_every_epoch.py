@@ -31,16 +31,14 @@ custom sampler; several runs in one program that each start with the same seed. 
 differ in each epoch, and batches that a script slices out of its tensors.
 """
 
-import ast
 from collections.abc import Iterable
 from statistics import fmean
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import BatchInspected, Place, RunEnded
-from trueloop.finding import Finding, Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Finding, Findings, Rule, Severity, facts, statement_at
 from trueloop.usercode.rewrite import loops_around, shuffle_diff
-from trueloop.usercode.source import called_name, calls_in, source_of
+from trueloop.usercode.source import called_name, calls_in
 
 __all__ = ["SameOrderEveryEpoch"]
 
@@ -56,11 +54,7 @@ _SEEDS: Final = frozenset(
 )
 
 
-@final
-class SameOrderEveryEpoch(Rule):
-    code = "DAT103"
-    name = "same-order-every-epoch"
-    severity = Severity.WARNING
+class SameOrderEveryEpoch(Rule, code="DAT103", severity=Severity.WARNING):
     not_applicable = "no batch of a loader was trained on"
     explained_by = ("not-shuffled", "set-epoch-not-called")
 
@@ -105,15 +99,13 @@ class SameOrderEveryEpoch(Rule):
             fix="Call `torch.manual_seed(...)` once, before the epoch loop, not inside it."
             if reseeded
             else "Pass `shuffle=True` to the training `DataLoader`.",
-            evidence={
-                "epochs": passes,
-                "batches": len(batches),
-                "batches_per_epoch": length,
-                "batch_size": first.size,
-                "order": first.order,
-                "own_generator": first.own_generator,
-                "loader": first.built,
-            },
+            evidence=facts(
+                first,
+                "epochs batches batches_per_epoch batch_size=size order own_generator loader=built",
+                epochs=passes,
+                batches=len(batches),
+                batches_per_epoch=length,
+            ),
             place=seed or (first.place if reseeded else first.built or first.place),
             diff="" if reseeded else shuffle_diff(first.built),
         )
@@ -137,10 +129,7 @@ def _order_is_arbitrary(batches: Iterable[BatchInspected]) -> bool:
 
 def _seed_in_loop(place: Place | None) -> Place | None:
     """The only call that sets a seed inside the loops around a pass."""
-    if place is None:
-        return None
-    source = source_of(place.path)
-    statement = source.statement(place.line)
+    source, statement = statement_at(place)
     loops = loops_around(source, statement) if statement is not None else []
     calls = [call for call in calls_in(loops[-1]) if called_name(call) in _SEEDS] if loops else []
-    return source.place(calls[0], place.function) if len(calls) == 1 and isinstance(calls[0], ast.Call) else None
+    return source.place(calls[0], place.function) if place is not None and len(calls) == 1 else None

@@ -30,11 +30,10 @@ tensors.
 """
 
 from collections import Counter
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import BatchInspected, RunEnded
-from trueloop.finding import Finding, Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Finding, Findings, Rule, Severity
 
 __all__ = ["SingleClassBatches"]
 
@@ -47,11 +46,7 @@ BY_CHANCE: Final = 0.25
 """Share of single-class batches in random order above which they are expected, e.g. 16 samples with a 92% class."""
 
 
-@final
-class SingleClassBatches(Rule):
-    code = "DAT109"
-    name = "single-class-batches"
-    severity = Severity.WARNING
+class SingleClassBatches(Rule, code="DAT109", severity=Severity.WARNING):
     not_applicable = "no batch of a loader was trained on"
     explained_by = ("not-shuffled",)
 

@@ -39,11 +39,10 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import BatchInspected, EpochStarted, RowsShared, RunEnded
-from trueloop.finding import Finding, Severity
-from trueloop.rules.rule import Findings, Rule, path_and_line
+from trueloop.rules.rule import Finding, Findings, Rule, Severity, path_and_line
 
 __all__ = ["TrainValidationOverlap"]
 
@@ -115,16 +114,11 @@ class _Overlap:
 _Key = tuple[int, int]  # (life, model)
 
 
-@final
-class TrainValidationOverlap(Rule):
-    code = "DAT101"
-    name = "train-validation-overlap"
-    severity = Severity.ERROR
+class TrainValidationOverlap(Rule, code="DAT101", severity=Severity.ERROR):
     not_applicable = "no batch of a loader was trained on"
 
     def __init__(self) -> None:
-        self._batches: dict[tuple[int, int, int], list[BatchInspected]] = {}
-        """By loader, life and pass."""
+        self._batches: dict[tuple[int, int, int], list[BatchInspected]] = {}  # By loader, life and pass
         self._starts: dict[int, list[int]] = {}
         self._shared: dict[tuple[int, int], RowsShared] = {}
         self._reason = self.not_applicable

@@ -34,11 +34,10 @@ only. A stored generator in a loader without workers continues from sample to sa
 of a persistent loader. Datasets on CUDA and streams without indices (IterableDataset) cannot be tested.
 """
 
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import DatasetRedrawn, EpochStarted, Stepped
-from trueloop.finding import Finding, Severity
-from trueloop.rules.rule import Findings, Rule, plural
+from trueloop.rules.rule import Finding, Findings, Rule, Severity, facts, plural
 
 __all__ = ["WorkersShareASeed"]
 
@@ -60,18 +59,13 @@ _FIX: Final = {
 }
 
 
-@final
-class WorkersShareASeed(Rule):
-    code = "DAT104"
-    name = "workers-share-a-seed"
-    severity = Severity.ERROR
+class WorkersShareASeed(Rule, code="DAT104", severity=Severity.ERROR):
     not_applicable = "no user-defined dataset was read"
 
     def __init__(self) -> None:
         self._suspects: dict[int, DatasetRedrawn] = {}
         self._refused = ""
-        self._loader = -1
-        """The loader that was started last."""
+        self._loader = -1  # The loader that was started last
         self._counted = False
 
     def why_not_checked(self) -> str:
@@ -100,14 +94,11 @@ class WorkersShareASeed(Rule):
             event,
             f"{_repetition(event)}: {_CAUSE[event.cause].format(event.cause_name)}.",
             fix=_FIX[event.cause],
-            evidence={
-                "dataset": event.dataset,
-                "workers": event.workers,
-                "persistent_workers": event.persistent,
-                "samples_drawn": event.samples,
-                "repeats_between": event.identical_across,
-                "cause": event.cause_name,
-            },
+            evidence=facts(
+                event,
+                "dataset workers persistent_workers=persistent samples_drawn=samples",
+                "repeats_between=identical_across cause=cause_name",
+            ),
             place=event.cause_place,
         )
 

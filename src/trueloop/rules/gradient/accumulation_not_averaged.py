@@ -28,11 +28,10 @@ only advice.
 """
 
 import ast
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import Place, Stepped
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity, facts
 from trueloop.usercode.source import Source, called_name, calls_in, diff, source_of
 
 __all__ = ["AccumulationNotAveraged"]
@@ -43,11 +42,7 @@ _SPLITS: Final = ("chunk", "split", "tensor_split", "array_split", "islice", "ba
 """Calls that split one batch into several."""
 
 
-@final
-class AccumulationNotAveraged(Rule):
-    code = "GRD104"
-    name = "accumulation-not-averaged"
-    severity = Severity.WARNING
+class AccumulationNotAveraged(Rule, code="GRD104", severity=Severity.WARNING):
     not_applicable = "no optimizer step was seen"
 
     def __init__(self) -> None:
@@ -81,12 +76,9 @@ class AccumulationNotAveraged(Rule):
             f"{event.name} sums the gradients of {length} mean losses per step and nothing divides by {length}: "
             f"{effect}.",
             fix=f"Divide each loss by the number of accumulated batches: `(loss / {window or length}).backward()`.",
-            evidence={
-                "backwards_per_step": length,
-                "windows": windows,
-                "scale_free": event.scale_free,
-                "clipped": event.clipped,
-            },
+            evidence=facts(
+                event, "backwards_per_step windows scale_free clipped", backwards_per_step=length, windows=windows
+            ),
             place=event.backward_places[0],
             diff=_divided(event.backward_places[0], window, length),
             severity=Severity.ADVICE if harmless else None,

@@ -31,11 +31,10 @@ one graph within a step.
 
 import ast
 from collections.abc import Iterator
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import Backward, Place, RunEnded
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity, facts
 from trueloop.usercode.source import Source, called_name, source_of
 
 __all__ = ["BackwardThroughEarlierSteps"]
@@ -63,11 +62,7 @@ class _Chain:
         self.last = event
 
 
-@final
-class BackwardThroughEarlierSteps(Rule):
-    code = "GRD111"
-    name = "backward-through-earlier-steps"
-    severity = Severity.WARNING
+class BackwardThroughEarlierSteps(Rule, code="GRD111", severity=Severity.WARNING):
     not_applicable = "no backward was seen"
 
     def __init__(self) -> None:
@@ -101,16 +96,14 @@ class BackwardThroughEarlierSteps(Rule):
         yield self.finding(
             last,
             f"`backward()` of step {last.step + 1} goes through the graphs of {last.spanned_steps} earlier steps: the "
-            "graph has grown "
-            f"from {first.nodes} to {last.nodes} operations.",
+            f"graph has grown from {first.nodes} to {last.nodes} operations.",
             fix=f"Call `.detach()` on {state} at the start of each step, and `backward()` without `retain_graph=True`.",
-            evidence={
-                "spanned_steps": last.spanned_steps,
-                "operations_first": first.nodes,
-                "operations_last": last.nodes,
-                "retain_graph": last.retained,
-                "carried": None if carried is None else carried[1],
-            },
+            evidence=facts(
+                last,
+                "spanned_steps operations_first operations_last=nodes retain_graph=retained",
+                operations_first=first.nodes,
+                carried=None if carried is None else carried[1],
+            ),
             place=None if carried is None else carried[0],
         )
 

@@ -26,11 +26,10 @@ A call with an infinite limit only reads the gradient norm and may be anywhere.
 """
 
 import ast
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import Clipped, Place
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule, on_line
+from trueloop.rules.rule import Findings, Rule, Severity, facts, on_line
 from trueloop.usercode.rewrite import block_of, owns_its_lines, sole_call
 from trueloop.usercode.source import Edit, diff, source_of
 
@@ -40,16 +39,11 @@ ENOUGH: Final = 2  # Late clips: a single one may belong to the start or the end
 NO_LIMIT: Final = 1e6  # A limit this large clips nothing: the call only reads the norm
 
 
-@final
-class ClippedAfterStep(Rule):
-    code = "GRD108"
-    name = "clipped-after-step"
-    severity = Severity.ERROR
+class ClippedAfterStep(Rule, code="GRD108", severity=Severity.ERROR):
     not_applicable = "no gradients were clipped"
 
     def __init__(self) -> None:
-        self._late: dict[Place | None, set[int]] = {}
-        """By place: the steps after which it ran too late."""
+        self._late: dict[Place | None, set[int]] = {}  # By place: the steps after which it ran too late
         self._useful: set[Place | None] = set()
 
     def on_clipped(self, event: Clipped) -> Findings:
@@ -66,15 +60,9 @@ class ClippedAfterStep(Rule):
         yield self.finding(
             event,
             f"`{event.function}` clips to {event.limit:g} after `step()`{on_line(step, event.place)} has used the "
-            "gradients: "
-            "every step so far was unclipped.",
+            "gradients: every step so far was unclipped.",
             fix=f"Move `{event.function}` between `loss.backward()` and `optimizer.step()`.",
-            evidence={
-                "function": event.function,
-                "limit": event.limit,
-                "late_clips": len(late),
-                "step": step,
-            },
+            evidence=facts(event, "function limit", late_clips=len(late), step=step),
             diff=_moved_up(event.place, step),
         )
 

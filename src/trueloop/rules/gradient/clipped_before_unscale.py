@@ -30,11 +30,10 @@ divided by the scale before logging. Your own clipping code is not checked: it m
 
 import ast
 import math
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import ClippedScaled, Place
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity, facts, statement_at
 from trueloop.usercode.rewrite import before, block_of, owns_its_lines
 from trueloop.usercode.source import Source, called_name, calls_in, diff, source_of
 
@@ -43,11 +42,7 @@ __all__ = ["ClippedBeforeUnscale"]
 ENOUGH: Final = 2  # Clips of scaled gradients on a line: a single one may belong to the start of a run
 
 
-@final
-class ClippedBeforeUnscale(Rule):
-    code = "GRD109"
-    name = "clipped-before-unscale"
-    severity = Severity.ERROR
+class ClippedBeforeUnscale(Rule, code="GRD109", severity=Severity.ERROR):
     not_applicable = "no scaled gradients were clipped"
 
     def on_clipped_scaled(self, event: ClippedScaled) -> Findings:
@@ -62,16 +57,14 @@ class ClippedBeforeUnscale(Rule):
             f"`{event.function}` reads the norm of gradients still multiplied by the loss scale {event.scale:g}."
             if reads
             else f"`{event.function}` clips to {event.limit:g} while gradients are still multiplied by the loss scale "
-            f"{event.scale:g}: "
-            f"the effective limit is {real:.2g}.",
+            f"{event.scale:g}: the effective limit is {real:.2g}.",
             fix=f"Call `scaler.unscale_(optimizer)` between `backward()` and `{event.function}`.",
-            evidence={
-                "function": event.function,
-                "limit": "inf" if math.isinf(event.limit) else event.limit,
-                "scale": event.scale,
-                "effective_limit": None if reads else real,
-                "backward": event.backward_place,
-            },
+            evidence=facts(
+                event,
+                "function limit scale effective_limit backward=backward_place",
+                limit="inf" if math.isinf(event.limit) else event.limit,
+                effective_limit=None if reads else real,
+            ),
             severity=Severity.WARNING if reads else None,
             diff=_unscaled_first(event.place),
         )
@@ -88,11 +81,8 @@ def _divides(place: Place | None) -> bool:
 
 def _unscaled_first(place: Place | None) -> str:
     """`scaler.unscale_(optimizer)` before the clip, if `scaler.step(optimizer)` follows in the same block."""
-    if place is None:
-        return ""
-    source = source_of(place.path)
-    clip = source.statement(place.line)
-    if clip is None or not isinstance(clip, (ast.Expr, ast.Assign)) or not owns_its_lines(source, clip):
+    source, clip = statement_at(place)
+    if not isinstance(clip, (ast.Expr, ast.Assign)) or not owns_its_lines(source, clip):
         return ""
     block = block_of(source, clip)
     following = block[block.index(clip) + 1 :] if block else []
@@ -100,10 +90,10 @@ def _unscaled_first(place: Place | None) -> str:
     if len(steps) != 1:
         return ""
     scaler, optimizer = steps[0]
-    around = source.enclosing_function(place.line) or source.tree
+    around = source.enclosing_function(clip.lineno) or source.tree
     if any(called_name(call) == "unscale_" for call in calls_in(around)):
         return ""
-    return diff(place.path, [before(source, clip, f"{scaler}.unscale_({optimizer})")])
+    return diff(source.path, [before(source, clip, f"{scaler}.unscale_({optimizer})")])
 
 
 def _scaler_step(source: Source, statement: ast.stmt) -> tuple[str, str] | None:

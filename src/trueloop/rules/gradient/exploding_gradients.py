@@ -27,11 +27,10 @@ Not reported: large gradients in the first steps that settle down, a single outl
 
 import math
 from statistics import median
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import GradientsMeasured
-from trueloop.finding import Finding, Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Finding, Findings, Rule, Severity
 
 __all__ = ["ExplodingGradients"]
 
@@ -43,11 +42,7 @@ EARLIER: Final = 4  # Measurements before them: the first three steps and one mo
 FIRST: Final = 3  # Measurements that count as the first steps
 
 
-@final
-class ExplodingGradients(Rule):
-    code = "GRD107"
-    name = "exploding-gradients"
-    severity = Severity.WARNING
+class ExplodingGradients(Rule, code="GRD107", severity=Severity.WARNING):
     not_applicable = "no gradients were measured"
     explained_by = ("loss-diverges", "gradients-never-cleared")
 
@@ -83,8 +78,7 @@ class ExplodingGradients(Rule):
         return self.finding(
             event,
             f"The gradient norm is {recent[-1]:.1e} at step {event.index + 1}, up from {max(earlier[:FIRST]):.1e} in "
-            "the first steps "
-            f"(median {median(earlier):.1e}), and gradients are not clipped.",
+            f"the first steps (median {median(earlier):.1e}), and gradients are not clipped.",
             fix="Call `torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)` before `step()`. "
             "Then look for the cause: a high learning rate or an unbounded objective.",
             evidence={

@@ -25,21 +25,14 @@ When it is fine
 Never in a training step. `zero_grad()` after the step or before the backward is the standard loop and is not reported.
 """
 
-from typing import final
-
 from trueloop.event import Place, Stepped
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule, on_line
+from trueloop.rules.rule import Findings, Rule, Severity, on_line
 from trueloop.usercode.source import called_name, calls_in, source_of
 
 __all__ = ["GradientsClearedBeforeStep"]
 
 
-@final
-class GradientsClearedBeforeStep(Rule):
-    code = "GRD102"
-    name = "gradients-cleared-before-step"
-    severity = Severity.ERROR
+class GradientsClearedBeforeStep(Rule, code="GRD102", severity=Severity.ERROR):
     not_applicable = "no optimizer step was seen"
 
     def on_stepped(self, event: Stepped) -> Findings:

@@ -29,21 +29,15 @@ inside the step (LBFGS).
 """
 
 import ast
-from typing import final
 
 from trueloop.event import Place, Stepped
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule, path_and_line
+from trueloop.rules.rule import Findings, Rule, Severity, path_and_line
 from trueloop.usercode.source import Edit, Source, diff, source_of
 
 __all__ = ["GradientsNeverCleared"]
 
 
-@final
-class GradientsNeverCleared(Rule):
-    code = "GRD101"
-    name = "gradients-never-cleared"
-    severity = Severity.ERROR
+class GradientsNeverCleared(Rule, code="GRD101", severity=Severity.ERROR):
     not_applicable = "no optimizer step was seen"
 
     def __init__(self) -> None:

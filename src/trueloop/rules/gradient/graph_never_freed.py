@@ -29,11 +29,10 @@ before their one backward).
 import ast
 import builtins
 from collections.abc import Iterator
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import GraphsAlive, ModelSeen, Place, RunEnded
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity
 from trueloop.usercode.rewrite import wrap_loop_in_no_grad
 from trueloop.usercode.source import Source, called_name, diff, source_of
 
@@ -50,12 +49,9 @@ _KEEPS_GRAPH: Final = ("mean", "sum", "cpu", "cuda", "clone", "to", "float", "do
 _KEEPS: Final = ("append", "appendleft", "add", "insert")
 
 
-@final
-class GraphNeverFreed(Rule):
-    code = "GRD110"
-    name = "graph-never-freed"
-    severity = Severity.WARNING
+class GraphNeverFreed(Rule, code="GRD110", severity=Severity.WARNING):
     not_applicable = "no model was called"
+    applies_after = (ModelSeen,)
     explained_by = ("backward-through-earlier-steps",)
 
     def __init__(self) -> None:
@@ -65,9 +61,6 @@ class GraphNeverFreed(Rule):
 
     def why_not_checked(self) -> str:
         return "" if self._steps > MANY else f"the run took only {self._steps} steps"
-
-    def on_model_seen(self, event: ModelSeen) -> None:
-        """The rule applies once a model was called; graphs are reported only when they accumulate."""
 
     def on_run_ended(self, event: RunEnded) -> None:
         self._steps = event.step

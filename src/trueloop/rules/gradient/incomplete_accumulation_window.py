@@ -33,11 +33,10 @@ windows with a NaN or Inf loss; closures; loops with several optimizers; data wi
 import ast
 from collections import Counter
 from math import isfinite
-from typing import Final, Literal, final
+from typing import Final, Literal
 
 from trueloop.event import Backward, EpochStarted, Place, RunEnded, Stepped
-from trueloop.finding import Finding, Severity
-from trueloop.rules.rule import Findings, Rule, plural
+from trueloop.rules.rule import Finding, Findings, Rule, Severity, plural
 from trueloop.usercode.source import Source, called_name, diff, source_of
 
 __all__ = ["IncompleteAccumulationWindow"]
@@ -49,29 +48,20 @@ TIMES: Final[dict[str, int]] = {"dropped": 1, "mixed": 2, "unused": 1}
 Fate = Literal["dropped", "mixed", "unused"]
 
 
-@final
-class IncompleteAccumulationWindow(Rule):
-    code = "GRD105"
-    name = "incomplete-accumulation-window"
-    severity = Severity.WARNING
+class IncompleteAccumulationWindow(Rule, code="GRD105", severity=Severity.WARNING):
     not_applicable = "no optimizer step was seen"
 
     def __init__(self) -> None:
         self._optimizers: set[int] = set()
-        self._lengths: Counter[int] = Counter()
-        """Number of windows by their number of backwards in one pass."""
-        self._seen: Counter[Place] = Counter()
-        """Backwards since the last step, by line."""
-        self._at_start: Counter[Place] | None = None
-        """The same at the latest start of a pass since that step."""
+        self._lengths: Counter[int] = Counter()  # Number of windows by their number of backwards in one pass
+        self._seen: Counter[Place] = Counter()  # Backwards since the last step, by line
+        self._at_start: Counter[Place] | None = None  # The same at the latest start of a pass since that step
         self._in_pass: Counter[Place] = Counter()
-        self._batches: int | None = None
-        """The length of the loader of this pass."""
+        self._batches: int | None = None  # The length of the loader of this pass
         self._last_pass: tuple[Counter[Place], int | None] = (Counter(), None)
         """The latest completed pass with backwards."""
         self._next_step = 0
-        self._blind = False
-        """Since the last step, something was not observed or a loss was NaN or Inf."""
+        self._blind = False  # Since the last step, something was not observed or a loss was NaN or Inf
         self._last: Stepped | None = None
         self._fates: Counter[tuple[Fate, int]] = Counter()
 

@@ -26,30 +26,24 @@ silence a scheduler warning) is not reported, nor are steps whose closure comput
 head or expert, all stepped each time, an optimizer without gradients is reported only if it never gets any.
 """
 
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import Backward, RunEnded, Stepped
-from trueloop.finding import Finding, Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Finding, Findings, Rule, Severity
 
 __all__ = ["StepWithoutGradient"]
 
 ENOUGH: Final = 2  # One step without a gradient is a known trick to silence a scheduler warning
 
 
-@final
-class StepWithoutGradient(Rule):
-    code = "GRD103"
-    name = "step-without-gradient"
-    severity = Severity.ERROR
+class StepWithoutGradient(Rule, code="GRD103", severity=Severity.ERROR):
     not_applicable = "no optimizer step was seen"
     explained_by = ("loss-detached-from-parameters", "optimizer-holds-old-parameters")
 
     def __init__(self) -> None:
         self._with_gradients: set[int] = set()
         self._backwards = 0
-        self._backwards_at_step: dict[int, int] = {}
-        """By optimizer: the number of backwards before its last step."""
+        self._backwards_at_step: dict[int, int] = {}  # By optimizer: the number of backwards before its last step
         self._idle: dict[int, tuple[Stepped, int, int]] = {}
         """By optimizer: its latest step without gradients although a backward ran, and the counts so far."""
 

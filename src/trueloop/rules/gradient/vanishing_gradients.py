@@ -29,11 +29,10 @@ below eps, so only smaller gradients are reported.
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import GradientsMeasured, LayerGradient, ModelSeen, Place, Stepped
-from trueloop.finding import Finding, Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Finding, Findings, Rule, Severity
 
 __all__ = ["VanishingGradients"]
 
@@ -48,11 +47,7 @@ ADAMS_EPS: Final = 1e-8  # Below this, optimizers that normalize by the gradient
 SMALLEST: Final = 1e-18  # Below such a gradient, float32 underflows to zero: the squares in a norm leave its range
 
 
-@final
-class VanishingGradients(Rule):
-    code = "GRD106"
-    name = "vanishing-gradients"
-    severity = Severity.WARNING
+class VanishingGradients(Rule, code="GRD106", severity=Severity.WARNING):
     not_applicable = "no gradients were measured"
 
     def __init__(self) -> None:
@@ -90,8 +85,7 @@ class VanishingGradients(Rule):
         return self.finding(
             event,
             f"The gradients of {event.model} vanish towards the input: {units[-1]:.0e} per element in {last.name}, "
-            f"{units[0]:.0e} in "
-            f"{first.name}, {len(layers) - 1} layers earlier.",
+            f"{units[0]:.0e} in {first.name}, {len(layers) - 1} layers earlier.",
             fix="Use ReLU or GELU instead of sigmoid or tanh, normalization layers, or residual connections.",
             evidence={
                 "first": first.name,

@@ -38,11 +38,10 @@ the precision of the weights, and weights with fewer than eight elements.
 
 import ast
 from math import isclose
-from typing import Final, Literal, final
+from typing import Final, Literal
 
 from trueloop.event import ChangedWeight, Place, WeightsCompared
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity
 from trueloop.usercode.source import Source, called_name, calls_in, source_of
 
 __all__ = ["WeightsUpdatedOutsideOptimizer"]
@@ -56,11 +55,7 @@ STRONGEST_DECAY: Final = 0.5  # A change of more than half of a weight at once i
 Kind = Literal["gradient", "decay", ""]
 
 
-@final
-class WeightsUpdatedOutsideOptimizer(Rule):
-    code = "GRD112"
-    name = "weights-updated-outside-optimizer"
-    severity = Severity.WARNING
+class WeightsUpdatedOutsideOptimizer(Rule, code="GRD112", severity=Severity.WARNING):
     not_applicable = "no optimizer took two steps"
 
     def __init__(self) -> None:

@@ -28,11 +28,10 @@ Not reported: unnormalized log-likelihoods that are never positive (mixtures, ma
 probabilities that guards against log(0).
 """
 
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import LossComputed, Place
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity, facts
 
 __all__ = ["LogitsPassedAsProbabilities"]
 
@@ -48,11 +47,7 @@ _FIX: Final = {
 }
 
 
-@final
-class LogitsPassedAsProbabilities(Rule):
-    code = "LOS103"
-    name = "logits-passed-as-probabilities"
-    severity = Severity.ERROR
+class LogitsPassedAsProbabilities(Rule, code="LOS103", severity=Severity.ERROR):
     not_applicable = "no loss that needs probabilities was called"
 
     def __init__(self) -> None:
@@ -72,14 +67,7 @@ class LogitsPassedAsProbabilities(Rule):
             event,
             f"`{event.function}` gets {wrong}.",
             fix=_FIX[event.function],
-            evidence={
-                "function": event.function,
-                "input_shape": list(event.input_shape),
-                "input_range": event.input_range,
-                "rows": event.rows,
-                "produced_by": list(event.preceding),
-                "calls": calls,
-            },
+            evidence=facts(event, "function input_shape input_range rows produced_by=preceding", calls=calls),
             place=self._clamps.get(event.place),
         )
 

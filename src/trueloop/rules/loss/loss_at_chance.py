@@ -31,11 +31,10 @@ the labels are random (a benchmark) or carry almost no signal, the finding is co
 """
 
 from collections import Counter
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import EpochStarted, LossAgainstChance, LossCurve, RunEnded
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity, facts
 
 __all__ = ["LossAtChance"]
 
@@ -50,11 +49,7 @@ FALLS: Final = 0.99  # A last quarter below this share of the third, each relati
 LEAST: Final = 0.01  # A chance level below this (rare classes, nearly equal targets) cannot be missed by much
 
 
-@final
-class LossAtChance(Rule):
-    code = "LOS108"
-    name = "loss-at-chance"
-    severity = Severity.WARNING
+class LossAtChance(Rule, code="LOS108", severity=Severity.WARNING):
     not_applicable = "no PyTorch loss function was called"
     explained_by = (
         # no update reaches the weights
@@ -104,21 +99,19 @@ class LossAtChance(Rule):
         yield self.finding(
             seen,
             f"After {event.step} steps the loss is {seen.last:.4g}, no better than always predicting {answer} "
-            f"({seen.chance:.4g}): "
-            "the model learned nothing from the inputs.",
+            f"({seen.chance:.4g}): the model learned nothing from the inputs.",
             fix="Overfit a single batch first: its loss must go to nearly zero. If not, check that inputs, labels and "
             "gradients are connected.",
-            evidence={
-                "function": seen.function,
-                "first_quarter": float(f"{seen.first:.6g}"),
-                "third_quarter": float(f"{seen.third:.6g}"),
-                "last_quarter": float(f"{seen.last:.6g}"),
-                "chance": float(f"{seen.chance:.6g}"),
-                "classes": seen.classes,
-                "sampled_targets": seen.targets,
-                "steps": event.step,
-                "epochs": max(self._passes.values(), default=0),
-            },
+            evidence=facts(
+                seen,
+                "function first_quarter third_quarter last_quarter chance classes sampled_targets=targets",
+                first_quarter=float(f"{seen.first:.6g}"),
+                third_quarter=float(f"{seen.third:.6g}"),
+                last_quarter=float(f"{seen.last:.6g}"),
+                chance=float(f"{seen.chance:.6g}"),
+                steps=event.step,
+                epochs=max(self._passes.values(), default=0),
+            ),
         )
 
     def why_not_checked(self) -> str:

@@ -30,11 +30,10 @@ Detaching alone is never reported: logging, targets, the fake batch of a discrim
 their gradient from another loss or step, frozen layers, and layers that your code updates itself.
 """
 
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import Backward, ParameterAccount, ParametersAccounted, Place, RunEnded, Stepped
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule, path_and_line
+from trueloop.rules.rule import Findings, Rule, Severity, facts, path_and_line
 
 __all__ = ["LossDetachedFromParameters"]
 
@@ -44,19 +43,13 @@ UNREACHED: Final = 3
 AT_LEAST: Final = 2  # The same in a run that ends earlier
 
 
-@final
-class LossDetachedFromParameters(Rule):
-    code = "LOS107"
-    name = "loss-detached-from-parameters"
-    severity = Severity.ERROR
+class LossDetachedFromParameters(Rule, code="LOS107", severity=Severity.ERROR):
     not_applicable = "no backward and no optimizer step was seen"
     explained_by = ("optimizer-holds-old-parameters",)
 
     def __init__(self) -> None:
-        self._reached = False
-        """Some backward reached a parameter, or could not be traced."""
-        self._latest: Backward | None = None
-        """The latest backward that reached nothing, since the last step."""
+        self._reached = False  # Some backward reached a parameter, or could not be traced
+        self._latest: Backward | None = None  # The latest backward that reached nothing, since the last step
         self._bare_steps = 0
         self._last: Backward | None = None
         self._cuts: dict[Place, None] = {}
@@ -92,12 +85,7 @@ class LossDetachedFromParameters(Rule):
             f"{loss} is not connected to them: {graph}.",
             fix="Compute the loss from the model output without detach, `.data`, `.item()`, numpy or argmax in "
             "between.",
-            evidence={
-                "optimized": event.optimized,
-                "reached": 0,
-                "root": event.root,
-                "left_graph_at": list(map(path_and_line, cuts)),
-            },
+            evidence=facts(event, "optimized reached root", reached=0, left_graph_at=list(map(path_and_line, cuts))),
             place=cuts[0] if len(cuts) == 1 else event.place,
         )
 
@@ -118,12 +106,11 @@ class LossDetachedFromParameters(Rule):
                 f"{shown} of {event.name} took part in the forward but got no gradient in {event.steps} steps: "
                 "their output leaves the autograd graph before the loss.",
                 fix="Remove the detach, `.data`, `.item()`, numpy or argmax between these layers and the loss.",
-                evidence={
-                    "model": event.name,
-                    "without_gradient": names[:16],
-                    "with_gradient": event.complete,
-                    "steps": event.steps,
-                    "left_graph_at": list(map(path_and_line, group[0].cuts)),
-                },
+                evidence=facts(
+                    event,
+                    "model=name without_gradient with_gradient=complete steps",
+                    without_gradient=names[:16],
+                    left_graph_at=list(map(path_and_line, group[0].cuts)),
+                ),
                 place=cut or (self._last.place if self._last else None),
             )

@@ -32,11 +32,10 @@ import math
 from collections import deque
 from math import prod
 from statistics import median
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import Backward, Forward, LossComputed, Place, RunEnded, Stepped
-from trueloop.finding import Finding, Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Finding, Findings, Rule, Severity
 
 __all__ = ["LossDiverges"]
 
@@ -58,8 +57,7 @@ class _Course:
         self.count = 0
         self.lowest_after_first = math.inf
         self.event: Backward | None = None
-        self.more = 1.0
-        """The factor by which the loss may grow because there is more to predict."""
+        self.more = 1.0  # The factor by which the loss may grow because there is more to predict
 
     def add(self, loss: float, event: Backward) -> None:
         self.count += 1
@@ -89,11 +87,7 @@ class _Course:
         return len(losses) >= 3 and self.is_far(losses[-1], losses[0]) and losses[-1] > losses[-2]
 
 
-@final
-class LossDiverges(Rule):
-    code = "LOS109"
-    name = "loss-diverges"
-    severity = Severity.ERROR
+class LossDiverges(Rule, code="LOS109", severity=Severity.ERROR):
     not_applicable = "no backward was seen"
     explained_by = (
         "gradients-never-cleared",
@@ -104,10 +98,8 @@ class LossDiverges(Rule):
 
     def __init__(self) -> None:
         self._courses: dict[Place | None, _Course] = {}
-        self._over: set[Place | None] = set()
-        """Lines whose loss was negative, NaN or Inf: no longer tracked."""
-        self._rates: dict[int, tuple[float, ...]] = {}
-        """Learning rates by optimizer at the last step."""
+        self._over: set[Place | None] = set()  # Lines whose loss was negative, NaN or Inf: no longer tracked
+        self._rates: dict[int, tuple[float, ...]] = {}  # Learning rates by optimizer at the last step
         self._terms: dict[Place | None, tuple[int, int]] = {}
         """Number of prediction elements on each loss line: first and latest."""
         self._steps = 0

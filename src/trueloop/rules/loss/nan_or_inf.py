@@ -30,11 +30,10 @@ Not reported: -inf as an attention mask; gradients that overflow under a GradSca
 the script skips. A step that `trueloop train` skips because of `on_nonfinite` is a warning.
 """
 
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import Backward, NotFinite
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity, facts
 
 __all__ = ["NanOrInf"]
 
@@ -47,32 +46,17 @@ _FIX: Final = {
 }
 
 
-@final
-class NanOrInf(Rule):
-    code = "LOS110"
-    name = "nan-or-inf"
-    severity = Severity.ERROR
+class NanOrInf(Rule, code="LOS110", severity=Severity.ERROR):
     not_applicable = "no backward was seen"
+    applies_after = (Backward,)
     explained_by = ("loss-diverges", "wrong-target-format", "nan-or-inf-in-inputs")
-
-    def on_backward(self, event: Backward) -> None:
-        """The rule applies once a backward was seen."""
 
     def on_not_finite(self, event: NotFinite) -> Findings:
         yield self.finding(
             event,
             f"The {event.what} is {event.value} at step {event.step + 1}: {_origin(event)}.",
             fix=_FIX[event.origin],
-            evidence={
-                "what": event.what,
-                "value": event.value,
-                "origin": event.origin,
-                "layer": event.layer,
-                "operation": event.operation,
-                "input_range": event.input_range,
-                "step": event.step,
-                "learning_rates": list(event.learning_rates),
-            },
+            evidence=facts(event, "what value origin layer operation input_range step learning_rates"),
             severity=Severity.WARNING if event.skipped else None,
         )
 

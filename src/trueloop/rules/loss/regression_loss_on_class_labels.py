@@ -26,11 +26,10 @@ Not reported: counts, ratings and other integer amounts; one-hot or soft targets
 score); real/fake targets of a least-squares GAN.
 """
 
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import LossComputed, Place
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity, facts
 
 __all__ = ["RegressionLossOnClassLabels"]
 
@@ -42,16 +41,11 @@ LEAST_CLASSES: Final = 3
 _REGRESSION: Final = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 
 
-@final
-class RegressionLossOnClassLabels(Rule):
-    code = "LOS104"
-    name = "regression-loss-on-class-labels"
-    severity = Severity.ERROR
+class RegressionLossOnClassLabels(Rule, code="LOS104", severity=Severity.ERROR):
     not_applicable = "no regression loss was called"
 
     def __init__(self) -> None:
-        self._amounts: set[Place | None] = set()
-        """Lines whose targets were not integers in some call."""
+        self._amounts: set[Place | None] = set()  # Lines whose targets were not integers in some call
 
     def on_loss_computed(self, event: LossComputed) -> Findings:
         if event.function not in _REGRESSION or event.target_range is None or event.place in self._amounts:
@@ -70,14 +64,11 @@ class RegressionLossOnClassLabels(Rule):
             f"`{event.function}` compares {_outputs(event)} with class indices {event.target_range[0]:g} to "
             f"{event.target_range[1]:g} as if they were amounts.",
             fix="Use `cross_entropy(logits, y)`: one output per class, integer class indices of shape [batch].",
-            evidence={
-                "function": event.function,
-                "input_shape": list(event.input_shape),
-                "target_shape": list(event.target_shape),
-                "target_range": event.target_range,
-                "distinct_targets": event.target_distinct,
-                "compared_with_predictions": event.target_used_as_class,
-            },
+            evidence=facts(
+                event,
+                "function input_shape target_shape target_range",
+                "distinct_targets=target_distinct compared_with_predictions=target_used_as_class",
+            ),
             severity=Severity.WARNING if not _several_scores(event) else None,
         )
 

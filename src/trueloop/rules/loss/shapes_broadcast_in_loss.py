@@ -27,13 +27,12 @@ distances (`a[:, None]` against `b[None]`).
 
 import ast
 from math import prod
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import Backward, LossComputed, Place, StepProgram
-from trueloop.finding import Severity
 from trueloop.rules.program_view import LOSSES, ProgramView
-from trueloop.rules.rule import Findings, Rule
-from trueloop.usercode.source import called_name, calls_in, diff, source_of
+from trueloop.rules.rule import Findings, Rule, Severity, facts, statement_at
+from trueloop.usercode.source import called_name, calls_in, diff
 
 __all__ = ["ShapesBroadcastInLoss"]
 
@@ -42,11 +41,7 @@ Shape = tuple[int, ...]
 _ELEMENTWISE: Final = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div")
 
 
-@final
-class ShapesBroadcastInLoss(Rule):
-    code = "LOS105"
-    name = "shapes-broadcast-in-loss"
-    severity = Severity.ERROR
+class ShapesBroadcastInLoss(Rule, code="LOS105", severity=Severity.ERROR):
     not_applicable = "no elementwise loss was called"
 
     def __init__(self) -> None:
@@ -65,14 +60,13 @@ class ShapesBroadcastInLoss(Rule):
             f"`{event.function}` broadcasts {list(event.input_shape)} and {list(event.target_shape)} to {list(shape)}: "
             f"{prod(shape)} comparisons instead of {prod(event.input_shape)}.",
             fix="Give input and target the same shape, e.g. `.squeeze(-1)` on the one with the extra dimension.",
-            evidence={
-                "function": event.function,
-                "input_shape": list(event.input_shape),
-                "target_shape": list(event.target_shape),
-                "broadcast_shape": list(shape),
-                "comparisons": prod(shape),
-                "expected": prod(event.input_shape),
-            },
+            evidence=facts(
+                event,
+                "function input_shape target_shape",
+                broadcast_shape=list(shape),
+                comparisons=prod(shape),
+                expected=prod(event.input_shape),
+            ),
             diff=_squeezed(event),
         )
 
@@ -145,10 +139,9 @@ def _squared(prediction: Shape, shape: Shape) -> bool:
 def _on_purpose(event: LossComputed) -> bool:
     """An intended distance matrix: not reduced, or with a dimension added on the line itself, at equal rank."""
     same_rank, unreduced = len(event.input_shape) == len(event.target_shape), event.reduction == "none"
+    source, statement = statement_at(event.place)
     if event.place is None or same_rank == unreduced:
         return same_rank
-    source = source_of(event.place.path)
-    statement = source.statement(event.place.line)
     text = "" if statement is None else source.text(statement)
     return any(word in text for word in ("unsqueeze", "None]", "None,", "newaxis"))
 
@@ -157,15 +150,14 @@ def _squeezed(event: LossComputed) -> str:
     """`.squeeze(-1)` on the argument with one extra last dimension of size 1."""
     longer = 0 if len(event.input_shape) > len(event.target_shape) else 1
     shapes = (event.input_shape, event.target_shape)
-    if event.place is None or shapes[longer] != (*shapes[1 - longer], 1):
+    source, statement = statement_at(event.place)
+    if statement is None or shapes[longer] != (*shapes[1 - longer], 1):
         return ""
-    source = source_of(event.place.path)
-    statement = source.statement(event.place.line)
-    calls = [call for call in calls_in(statement) if len(call.args) == 2] if statement is not None else []
+    calls = [call for call in calls_in(statement) if len(call.args) == 2]
     named = [call for call in calls if called_name(call) == event.function] or calls
     if len(named) != 1 or any(isinstance(argument, ast.Starred) for argument in named[0].args):
         return ""
     argument = named[0].args[longer]
     text = source.text(argument)
     simple = isinstance(argument, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
-    return diff(event.place.path, [source.replacing(argument, f"{text if simple else f'({text})'}.squeeze(-1)")])
+    return diff(source.path, [source.replacing(argument, f"{text if simple else f'({text})'}.squeeze(-1)")])

@@ -27,11 +27,10 @@ A sigmoid further inside the model (gates, attention, a bounded head like `20 * 
 input of the loss. `binary_cross_entropy` needs probabilities.
 """
 
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import LossComputed, Place
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity, facts
 from trueloop.usercode.source import Removal, remove_activation
 
 __all__ = ["SigmoidBeforeBceWithLogits"]
@@ -41,17 +40,12 @@ CALLS_BY_VALUE: Final = 6  # Calls that must show it if only the values are visi
 REACH: Final = 0.1  # By value, inputs must come this close to 0 and to 1 without passing them: small logits do not
 
 
-@final
-class SigmoidBeforeBceWithLogits(Rule):
-    code = "LOS102"
-    name = "sigmoid-before-bce-with-logits"
-    severity = Severity.ERROR
+class SigmoidBeforeBceWithLogits(Rule, code="LOS102", severity=Severity.ERROR):
     not_applicable = "binary_cross_entropy_with_logits was not called"
 
     def __init__(self) -> None:
         self._removal: dict[Place | None, Removal] = {}
-        self._logits: set[Place | None] = set()
-        """Lines whose input was not the output of a sigmoid."""
+        self._logits: set[Place | None] = set()  # Lines whose input was not the output of a sigmoid
 
     def on_loss_computed(self, event: LossComputed) -> Findings:
         if event.function != "binary_cross_entropy_with_logits" or event.place in self._logits or not event.preceding:
@@ -75,13 +69,7 @@ class SigmoidBeforeBceWithLogits(Rule):
             f"`binary_cross_entropy_with_logits` gets the output of a {name}{_range(event)} and applies sigmoid again: "
             "no sample can be predicted negative.",
             fix=f"Remove the {name} and pass the logits to `binary_cross_entropy_with_logits`.",
-            evidence={
-                "loss": event.place,
-                "input_shape": list(event.input_shape),
-                "input_range": event.input_range,
-                "produced_by": list(event.preceding),
-                "calls": calls,
-            },
+            evidence=facts(event, "loss=place input_shape input_range produced_by=preceding", calls=calls),
             place=event.place if removal is None else removal.place,
             diff="" if removal is None else removal.diff,
         )

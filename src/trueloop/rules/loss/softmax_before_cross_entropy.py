@@ -30,11 +30,10 @@ Logits that sum to 1 by coincidence do not do so on every row of every call.
 """
 
 from math import e, log
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import LossComputed, Place, RunEnded
-from trueloop.finding import Finding, Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Finding, Findings, Rule, Severity, facts
 from trueloop.usercode.source import Removal, remove_activation
 
 __all__ = ["SoftmaxBeforeCrossEntropy"]
@@ -42,17 +41,12 @@ __all__ = ["SoftmaxBeforeCrossEntropy"]
 CALLS: Final = 2  # Calls that must show it: one could be a coincidence, or the first batch of a constant model
 
 
-@final
-class SoftmaxBeforeCrossEntropy(Rule):
-    code = "LOS101"
-    name = "softmax-before-cross-entropy"
-    severity = Severity.ERROR
+class SoftmaxBeforeCrossEntropy(Rule, code="LOS101", severity=Severity.ERROR):
     not_applicable = "cross_entropy was not called"
 
     def __init__(self) -> None:
         self._softmax: dict[Place | None, Removal] = {}
-        self._logits: set[Place | None] = set()
-        """Lines whose input was not the output of a softmax."""
+        self._logits: set[Place | None] = set()  # Lines whose input was not the output of a softmax
         self._reported = False
         self._evaluated: list[tuple[LossComputed, int]] = []
 
@@ -99,15 +93,13 @@ class SoftmaxBeforeCrossEntropy(Rule):
             fix="Remove the softmax and pass the logits to `cross_entropy`."
             if wrong
             else "Pass the logits to `cross_entropy`, or the log-probabilities to `nll_loss`.",
-            evidence={
-                "loss": event.place,
-                "input_shape": shape,
-                "input_range": event.input_range,
-                "rows": event.rows,
-                "produced_by": list(event.preceding),
-                "calls": calls,
-                "lowest_possible_loss": round(floor, 4) if wrong else 0.0,
-            },
+            evidence=facts(
+                event,
+                "loss=place input_shape input_range rows produced_by=preceding",
+                input_shape=shape,
+                calls=calls,
+                lowest_possible_loss=round(floor, 4) if wrong else 0.0,
+            ),
             place=place,
             diff="" if removal is None else removal.diff,
             severity=Severity.ERROR if wrong else Severity.ADVICE,

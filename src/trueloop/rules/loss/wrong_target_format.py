@@ -29,11 +29,10 @@ labels with binary cross entropy, noisy real/fake labels slightly above 1.
 """
 
 from math import prod
-from typing import Final, NamedTuple, final
+from typing import Final, NamedTuple
 
 from trueloop.event import LossComputed, Place
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity, facts
 
 __all__ = ["WrongTargetFormat"]
 
@@ -49,11 +48,7 @@ class Wrong(NamedTuple):
     severity: Severity = Severity.ERROR
 
 
-@final
-class WrongTargetFormat(Rule):
-    code = "LOS106"
-    name = "wrong-target-format"
-    severity = Severity.ERROR
+class WrongTargetFormat(Rule, code="LOS106", severity=Severity.ERROR):
     not_applicable = "no loss on labels was called"
 
     def __init__(self) -> None:
@@ -73,15 +68,11 @@ class WrongTargetFormat(Rule):
             event,
             f"`{event.function}` on outputs {list(event.input_shape)}: {wrong.what}.",
             fix=wrong.fix,
-            evidence={
-                "function": event.function,
-                "input_shape": list(event.input_shape),
-                "target_shape": list(event.target_shape),
-                "target_dtype": event.target_dtype,
-                "target_range": event.target_range,
-                "target_integers": event.target_integral,
-                "calls": calls,
-            },
+            evidence=facts(
+                event,
+                "function input_shape target_shape target_dtype target_range target_integers=target_integral",
+                calls=calls,
+            ),
             severity=wrong.severity,
         )
 

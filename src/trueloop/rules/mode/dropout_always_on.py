@@ -25,27 +25,19 @@ or of a calling function), a part of the model left in train mode on purpose, dr
 """
 
 import ast
-from typing import final
 
 from trueloop.event import DropoutWhileEvaluating, ModelSeen, Place
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
-from trueloop.usercode.source import diff, source_of
+from trueloop.rules.rule import Findings, Rule, Severity, call_at
+from trueloop.usercode.source import diff
 
 __all__ = ["DropoutAlwaysOn"]
 
 _ATTENTION = "scaled_dot_product_attention"
 
 
-@final
-class DropoutAlwaysOn(Rule):
-    code = "MOD104"
-    name = "dropout-always-on"
-    severity = Severity.ERROR
+class DropoutAlwaysOn(Rule, code="MOD104", severity=Severity.ERROR):
     not_applicable = "no model was called"
-
-    def on_model_seen(self, event: ModelSeen) -> None:
-        """The rule applies once a model was called."""
+    applies_after = (ModelSeen,)
 
     def on_dropout_while_evaluating(self, event: DropoutWhileEvaluating) -> Findings:
         if event.on_purpose:
@@ -63,13 +55,10 @@ class DropoutAlwaysOn(Rule):
 
 def _with_mode(place: Place | None, function: str) -> str:
     """`training=self.training` in the call, or a dropout_p of zero in eval mode; only inside a method."""
-    if place is None:
+    source, call = call_at(place, function)
+    method = None if place is None else source.enclosing_function(place.line)
+    if call is None or method is None or [a.arg for a in method.args.args[:1]] != ["self"]:
         return ""
-    source = source_of(place.path)
-    calls, method = source.calls(place.line, function), source.enclosing_function(place.line)
-    if len(calls) != 1 or method is None or [a.arg for a in method.args.args[:1]] != ["self"]:
-        return ""
-    call = calls[0]
     keywords = {keyword.arg: keyword.value for keyword in call.keywords}
     if function == _ATTENTION:
         argument = keywords.get("dropout_p") or (call.args[4] if len(call.args) > 4 else None)
@@ -79,8 +68,8 @@ def _with_mode(place: Place | None, function: str) -> str:
         text = "self.training"
     if argument is not None:
         simple = isinstance(argument, (ast.Constant, ast.Name, ast.Attribute))
-        return diff(place.path, [source.replacing(argument, text)]) if simple else ""
+        return diff(source.path, [source.replacing(argument, text)]) if simple else ""
     if function == _ATTENTION or None in keywords:
         return ""
     text = source.text(call)[:-1].rstrip().removesuffix(",")
-    return diff(place.path, [source.replacing(call, f"{text}, training=self.training)")])
+    return diff(source.path, [source.replacing(call, f"{text}, training=self.training)")])

@@ -35,13 +35,12 @@ training step, Monte Carlo dropout (the same input repeatedly, or a name that sa
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import Forward, Place, RunEnded
-from trueloop.finding import Finding, Severity
-from trueloop.rules.rule import Findings, Rule, plural
+from trueloop.rules.rule import Finding, Findings, Rule, Severity, facts, plural, statement_at
 from trueloop.usercode.rewrite import after, before, loops_around, model_called, says_monte_carlo, trains
-from trueloop.usercode.source import Source, diff, source_of
+from trueloop.usercode.source import Source, diff
 
 __all__ = ["EvaluatedInTrainMode"]
 
@@ -83,11 +82,7 @@ class _History:
     waiting: list[_Pass] = field(default_factory=list)  # Evaluations before the first training
 
 
-@final
-class EvaluatedInTrainMode(Rule):
-    code = "MOD101"
-    name = "evaluated-in-train-mode"
-    severity = Severity.ERROR
+class EvaluatedInTrainMode(Rule, code="MOD101", severity=Severity.ERROR):
     not_applicable = "no model was called"
 
     def __init__(self) -> None:
@@ -135,16 +130,13 @@ class EvaluatedInTrainMode(Rule):
             f"{call.name} was evaluated in train mode: {plural(found.calls, 'call')} without backward ran with "
             f"{layers} active.",
             fix="Call `model.eval()` before the evaluation and `model.train()` after it.",
-            evidence={
-                "model": call.name,
-                "calls": found.calls,
-                "scored_calls": found.scored,
-                "active_dropouts": call.active_dropouts,
-                "active_batch_norms": call.active_batch_norms,
-                "active_noises": call.active_noises,
-                "batch": call.batch,
-                "gradients_recorded": call.grad,
-            },
+            evidence=facts(
+                call,
+                "model=name calls scored_calls active_dropouts active_batch_norms active_noises batch",
+                gradients_recorded=call.grad,
+                calls=found.calls,
+                scored_calls=found.scored,
+            ),
             diff=_eval_around(call.place, looped=found.repeated_place),
         )
 
@@ -184,7 +176,7 @@ def _is_recurring_single(history: _History, found: _Pass, *, at_the_end: bool) -
 
 def _result_discarded(place: Place | None) -> bool:
     """`model(x)` as a statement: the call only updates the model (batch-norm statistics)."""
-    statement = source_of(place.path).statement(place.line) if place is not None else None
+    _, statement = statement_at(place)
     if isinstance(statement, ast.Assign):
         return all(isinstance(target, ast.Name) and target.id == "_" for target in statement.targets)
     if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
@@ -199,11 +191,8 @@ def _result_discarded(place: Place | None) -> bool:
 def _eval_around(place: Place | None, *, looped: bool) -> str:
     """`model.eval()` before and `model.train()` after the evaluation, if it is one statement that does not train or
     return."""
-    if place is None:
-        return ""
-    source = source_of(place.path)
+    source, statement = statement_at(place)
     model = model_called(source, place)
-    statement = source.statement(place.line)
     if not model or statement is None:
         return ""
     whole = _evaluation(source, statement, looped=looped)
@@ -215,7 +204,7 @@ def _eval_around(place: Place | None, *, looped: bool) -> str:
     trains_later = any(trains(node) for node in source.tree.body if (node.end_lineno or 0) > last)
     if in_function or loops_around(source, whole) or trains_later:
         edits.append(after(source, whole, f"{model}.train()"))
-    return diff(place.path, edits)
+    return diff(source.path, edits)
 
 
 def _evaluation(source: Source, statement: ast.stmt, *, looped: bool) -> ast.stmt:

@@ -29,11 +29,9 @@ a training batch that the loop skips.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import final
 
 from trueloop.event import Forward, Place, RunEnded
-from trueloop.finding import Finding, Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Finding, Findings, Rule, Severity, facts
 from trueloop.usercode.rewrite import imports_torch, trains, wrap_loop_in_no_grad
 from trueloop.usercode.source import Edit, diff, source_of
 
@@ -50,11 +48,7 @@ class _Pass:
     places: list[Place | None] = field(default_factory=list)
 
 
-@final
-class EvaluationWithoutNoGrad(Rule):
-    code = "MOD103"
-    name = "evaluation-without-no-grad"
-    severity = Severity.WARNING
+class EvaluationWithoutNoGrad(Rule, code="MOD103", severity=Severity.WARNING):
     not_applicable = "no model was called"
     explained_by = ("step-without-gradient",)  # a loop without backward uses no graph either
 
@@ -96,13 +90,7 @@ class EvaluationWithoutNoGrad(Rule):
             f"{found.calls} consecutive calls of {call.name} in {mode} mode built autograd graphs without any "
             "`backward()`.",
             fix="Run the evaluation under `with torch.no_grad():`, or decorate it with `@torch.no_grad()`.",
-            evidence={
-                "model": call.name,
-                "calls": found.calls,
-                "scored_calls": found.scored,
-                "mode": mode,
-                "batch": call.batch,
-            },
+            evidence=facts(found, "model calls scored_calls=scored", model=call.name, mode=mode, batch=call.batch),
             diff=self._without_graph(call.place, looped=len(set(found.places)) < len(found.places)),
         )
 

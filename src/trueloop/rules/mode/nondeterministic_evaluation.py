@@ -28,22 +28,17 @@ Gumbel softmax), models that reconstruct their input (autoencoders), functions a
 reported by `dropout-always-on`. State that a model carries from call to call is not checked.
 """
 
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import EvaluationRepeated
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity, facts
 
 __all__ = ["NondeterministicEvaluation"]
 
 LEAST: Final = 1e-4  # Relative to the outputs: 100 times the effect of summation order in float32
 
 
-@final
-class NondeterministicEvaluation(Rule):
-    code = "MOD105"
-    name = "nondeterministic-evaluation"
-    severity = Severity.WARNING
+class NondeterministicEvaluation(Rule, code="MOD105", severity=Severity.WARNING):
     not_applicable = "no model was scored against labels twice in eval mode"
     explained_by = ("dropout-always-on", "evaluated-in-train-mode")
 
@@ -54,14 +49,8 @@ class NondeterministicEvaluation(Rule):
         yield self.finding(
             event,
             f"{event.name} in eval mode gives different outputs for the same {event.batch} samples, by up to "
-            f"{event.change:.1%}: "
-            f"its forward draws random numbers{calls}.",
+            f"{event.change:.1%}: its forward draws random numbers{calls}.",
             fix="Draw random numbers only `if self.training:`.",
-            evidence={
-                "model": event.name,
-                "change": event.change,
-                "samples": event.batch,
-                "drawn_by": list(event.drawn),
-            },
+            evidence=facts(event, "model=name change samples=batch drawn_by=drawn"),
             place=event.drawn_at,
         )

@@ -31,11 +31,10 @@ before a forward in train mode.
 """
 
 import ast
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import Place, Stepped, SteppedWhileEvaluating
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule, on_line, plural
+from trueloop.rules.rule import Findings, Rule, Severity, facts, on_line, plural, statement_at
 from trueloop.usercode.rewrite import before, loops_around, model_called
 from trueloop.usercode.source import Source, diff, source_of
 
@@ -44,15 +43,9 @@ __all__ = ["TrainedInEvalMode"]
 STEPS: Final = 2  # Steps in eval mode before the rule reports: a single one may be an experiment
 
 
-@final
-class TrainedInEvalMode(Rule):
-    code = "MOD102"
-    name = "trained-in-eval-mode"
-    severity = Severity.ERROR
+class TrainedInEvalMode(Rule, code="MOD102", severity=Severity.ERROR):
     not_applicable = "no optimizer step was seen"
-
-    def on_stepped(self, event: Stepped) -> None:
-        """The rule applies once an optimizer has stepped."""
+    applies_after = (Stepped,)
 
     def on_stepped_while_evaluating(self, event: SteppedWhileEvaluating) -> Findings:
         switched = _calls_eval(event.eval_place)
@@ -67,14 +60,12 @@ class TrainedInEvalMode(Rule):
             event,
             f"{event.name} is trained in eval mode with {idle} disabled: no `train()` follows {eval_line}.",
             fix="Call `model.train()` at the start of each training epoch.",
-            evidence={
-                "model": event.name,
-                "idle_dropouts": event.idle_dropouts,
-                "idle_batch_norms": event.idle_batch_norms,
-                "eval_called_at": event.eval_place,
-                "trained_in_train_mode_before": event.trained_before,
-                "steps_in_eval_mode": STEPS,
-            },
+            evidence=facts(
+                event,
+                "model=name idle_dropouts idle_batch_norms eval_called_at=eval_place",
+                "trained_in_train_mode_before=trained_before",
+                steps_in_eval_mode=STEPS,
+            ),
             diff=_train_again(event.place, event.eval_place),
         )
 
@@ -91,18 +82,15 @@ def _calls_eval(place: Place | None) -> bool:
 
 def _train_again(place: Place | None, eval_place: Place | None) -> str:
     """`model.train()` at the start of an epoch."""
-    source = source_of(place.path) if place is not None else None
-    model = "" if source is None else model_called(source, place)
-    statement = source.statement(place.line) if source is not None and place is not None else None
-    if source is None or place is None or statement is None or not model:
-        return ""
-    loops = loops_around(source, statement)
+    source, statement = statement_at(place)
+    model = model_called(source, place)
+    loops = [] if statement is None or not model else loops_around(source, statement)
     if not loops:
         return ""
     head = f"{model}.train()"
     if len(loops) == 1 and not _inside(source, loops[0], eval_place):
-        return diff(place.path, [before(source, loops[0], head)])
-    return diff(place.path, [before(source, loops[min(1, len(loops) - 1)].body[0], head)])
+        return diff(source.path, [before(source, loops[0], head)])
+    return diff(source.path, [before(source, loops[min(1, len(loops) - 1)].body[0], head)])
 
 
 def _inside(source: Source, loop: ast.stmt, place: Place | None) -> bool:

@@ -27,11 +27,10 @@ off), units whose weights are all zero (pruned), activations that a penalty make
 outputs, and runs of fewer than 20 steps. Units that recover before the run ends are alive.
 """
 
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import ActivationsMeasured, LayerActivations, RunEnded
-from trueloop.finding import Finding, Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Finding, Findings, Rule, Severity, facts
 
 __all__ = ["DeadReluUnits"]
 
@@ -41,11 +40,7 @@ UNITS: Final = 24  # Units needed: with 24, that chance alone turns off 80% in l
 BACKWARDS: Final = 20  # Backwards needed before the last check: many units recover after the first steps
 
 
-@final
-class DeadReluUnits(Rule):
-    code = "MDL105"
-    name = "dead-relu-units"
-    severity = Severity.WARNING
+class DeadReluUnits(Rule, code="MDL105", severity=Severity.WARNING):
     not_applicable = "no ReLU behind a layer was seen in a backward"
     explained_by = (
         "learning-rate-too-high",
@@ -81,15 +76,11 @@ class DeadReluUnits(Rule):
             f"{layer.dead} of the {layer.units} ReLU units after {layer.layer} in {layer.model} are dead: zero for "
             f"every sample in all checks up to backward {event.backward}.",
             fix="Initialize the bias to zero, lower the learning rate or add warmup, or use `nn.LeakyReLU`.",
-            evidence={
-                "model": layer.model,
-                "layer": layer.layer,
-                "units": layer.units,
-                "dead": layer.dead,
-                "share": layer.dead / layer.units,
-                "checks": layer.measurements,
-                "values_per_unit": layer.observations,
-                "backward": event.backward,
-            },
+            evidence=facts(
+                layer,
+                "model layer units dead share checks=measurements values_per_unit=observations",
+                share=layer.dead / layer.units,
+                backward=event.backward,
+            ),
             place=layer.defined,
         )

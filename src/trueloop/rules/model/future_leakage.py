@@ -29,11 +29,10 @@ inputs. An encoder may give the decoder a summary of the full sequence (a senten
 own copy of the sequence.
 """
 
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import CausalityTested
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity, facts
 
 __all__ = ["FutureLeakage"]
 
@@ -42,11 +41,7 @@ REPEAT: Final = 1e-6
 """Relative change when nothing was replaced: above it the model is random or has a state, and nothing is reported."""
 
 
-@final
-class FutureLeakage(Rule):
-    code = "MDL109"
-    name = "future-leakage"
-    severity = Severity.ERROR
+class FutureLeakage(Rule, code="MDL109", severity=Severity.ERROR):
     not_applicable = "no model was trained to predict its own input shifted by one"
 
     def on_causality_tested(self, event: CausalityTested) -> Findings:
@@ -59,13 +54,6 @@ class FutureLeakage(Rule):
             f"{event.length} change by {event.change:.0%} of their spread when only later inputs change.",
             fix="Hide the future: `is_causal=True` or a causal mask in attention, `bidirectional=False` in recurrent "
             "layers, left padding in convolutions.",
-            evidence={
-                "model": event.name,
-                "position": event.position,
-                "length": event.length,
-                "change": event.change,
-                "repeat": event.repeat,
-                "layer": event.layer,
-            },
+            evidence=facts(event, "model=name position length change repeat layer"),
             place=event.defined,
         )

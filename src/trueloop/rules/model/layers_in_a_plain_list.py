@@ -28,11 +28,9 @@ only module in the list), and layers that you passed to an optimizer explicitly.
 """
 
 import ast
-from typing import final
 
 from trueloop.event import HiddenPart, ModelExamined
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity, facts
 from trueloop.usercode.source import Source, called_name, diff, is_self_attribute, prefix_of_layers, source_of
 
 __all__ = ["LayersInAPlainList"]
@@ -41,11 +39,7 @@ _KNOWN_TO_BOTH = frozenset({"append", "extend", "insert", "pop", "keys", "values
 """Methods that the containers of `torch.nn` also have."""
 
 
-@final
-class LayersInAPlainList(Rule):
-    code = "MDL101"
-    name = "layers-in-a-plain-list"
-    severity = Severity.ERROR
+class LayersInAPlainList(Rule, code="MDL101", severity=Severity.ERROR):
     not_applicable = "no model was trained for two steps"
 
     def on_model_examined(self, event: ModelExamined) -> Findings:
@@ -58,14 +52,9 @@ class LayersInAPlainList(Rule):
                 f"`{part.owner}.{part.attribute}` is a plain {part.container} of {part.items} {things} "
                 f"({part.parameters:,} values) missing from `parameters()`. They are not trained and not saved.",
                 fix=f"Register them: `self.{part.attribute} = {_container(part)}(...)`.",
-                evidence={
-                    "model": event.name,
-                    "owner": part.owner,
-                    "attribute": part.attribute,
-                    "container": part.container,
-                    "items": part.items,
-                    "hidden_parameters": part.parameters,
-                },
+                evidence=facts(
+                    part, "model owner attribute container items hidden_parameters=parameters", model=event.name
+                ),
                 place=part.place,
                 diff=_wrapped(part),
             )

@@ -27,11 +27,10 @@ that round to exactly 0 or 1, half precision (where rounding alone can cause it)
 predictions that shrank to the mean on noise, which still differ in their last digits.
 """
 
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import OutputsCompared, RunEnded
-from trueloop.finding import Finding, Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Finding, Findings, Rule, Severity, facts
 
 __all__ = ["OutputIgnoresInput"]
 
@@ -42,11 +41,7 @@ LOOKS: Final = 3  # Consecutive checks needed, up to the last one
 DIFFERENT: Final = 0.5  # Share of a batch whose inputs must differ from the first sample
 
 
-@final
-class OutputIgnoresInput(Rule):
-    code = "MDL110"
-    name = "output-ignores-input"
-    severity = Severity.WARNING
+class OutputIgnoresInput(Rule, code="MDL110", severity=Severity.WARNING):
     not_applicable = "no output of a model was seen to go into a loss"
     explained_by = (
         "dead-relu-units", "symmetric-initialization", "saturated-activations", "unused-parameters", "nan-or-inf",
@@ -84,15 +79,10 @@ class OutputIgnoresInput(Rule):
             f"different inputs ({checks} checks, steps {first.step} to {last.step}).",
             fix="Find the layer after which all samples are equal: a softmax or norm over one value, a mean over the "
             "wrong dimension, or a final ReLU that is always zero.",
-            evidence={
-                "model": last.name,
-                "batch": last.batch,
-                "different_inputs": last.different,
-                "spread": last.spread,
-                "scale": last.scale,
-                "checks": checks,
-                "training": last.training,
-                "first_step": first.step,
-                "last_step": last.step,
-            },
+            evidence=facts(
+                last,
+                "model=name batch different_inputs=different spread scale checks training first_step last_step=step",
+                checks=checks,
+                first_step=first.step,
+            ),
         )

@@ -30,21 +30,14 @@ the model, graphs and full-batch training, unbatched sequences, and scores of al
 sets can allow it: `# trueloop: allow[samples-mixed-in-batch]`.
 """
 
-from typing import final
-
 from trueloop.event import BatchIndependenceTested
 from trueloop.event.thresholds import BATCH_CHANGE, BATCH_REPEAT
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity, facts
 
 __all__ = ["SamplesMixedInBatch"]
 
 
-@final
-class SamplesMixedInBatch(Rule):
-    code = "MDL108"
-    name = "samples-mixed-in-batch"
-    severity = Severity.ERROR
+class SamplesMixedInBatch(Rule, code="MDL108", severity=Severity.ERROR):
     not_applicable = "no trained model had a known batch dimension and a repeatable forward"
     explained_by = ("future-leakage",)
 
@@ -57,12 +50,6 @@ class SamplesMixedInBatch(Rule):
             f"{event.name} mixes samples{where}: replacing the other {event.batch - 1} samples of the batch changes "
             f"the output of the kept one by {event.change:.0%} of the spread.",
             fix="Use `softmax(..., dim=-1)`, transpose before `view`, and `batch_first=True` for [batch, time, ...].",
-            evidence={
-                "model": event.name,
-                "batch": event.batch,
-                "change": event.change,
-                "repeat": event.repeat,
-                "layer": event.layer,
-            },
+            evidence=facts(event, "model=name batch change repeat layer"),
             place=event.defined,
         )

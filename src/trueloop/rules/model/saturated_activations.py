@@ -28,11 +28,10 @@ the loss without a further weight (codes meant to become binary), inputs that ar
 and layers that saturate only later in training.
 """
 
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import ActivationsMeasured, LayerActivations, RunEnded
-from trueloop.finding import Finding, Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Finding, Findings, Rule, Severity, facts
 
 __all__ = ["SaturatedActivations"]
 
@@ -42,11 +41,7 @@ LOOKS: Final = 5  # Checks of a layer needed, from the first backward on
 BACKWARDS: Final = 20  # Backwards needed before the last check
 
 
-@final
-class SaturatedActivations(Rule):
-    code = "MDL106"
-    name = "saturated-activations"
-    severity = Severity.WARNING
+class SaturatedActivations(Rule, code="MDL106", severity=Severity.WARNING):
     not_applicable = "no sigmoid or tanh between two layers was seen in a backward"
     explained_by = (
         "inputs-not-normalized",
@@ -85,15 +80,11 @@ class SaturatedActivations(Rule):
             f"outputs were at the limits of its range in all {layer.measurements} checks. Almost no gradient passes.",
             fix="Normalize the inputs, use smaller initial weights (`nn.init.xavier_normal_`), or add a normalization "
             "layer before the activation.",
-            evidence={
-                "model": layer.model,
-                "layer": layer.layer,
-                "function": layer.function,
-                "units": layer.units,
-                "least_share": least,
-                "latest_share": layer.saturated,
-                "checks": layer.measurements,
-                "backward": event.backward,
-            },
+            evidence=facts(
+                layer,
+                "model layer function units least_share latest_share=saturated checks=measurements",
+                least_share=least,
+                backward=event.backward,
+            ),
             place=layer.defined,
         )

@@ -26,22 +26,17 @@ Not reported: zero-initialized last layers of residual branches, classifiers and
 units differ after the first step, or when the gate opens.
 """
 
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import IdenticalUnits, Stepped
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity, facts
 
 __all__ = ["SymmetricInitialization"]
 
 ENOUGH: Final = 3  # Optimizer steps after which units that can differ do
 
 
-@final
-class SymmetricInitialization(Rule):
-    code = "MDL104"
-    name = "symmetric-initialization"
-    severity = Severity.ERROR
+class SymmetricInitialization(Rule, code="MDL104", severity=Severity.ERROR):
     not_applicable = "no optimizer step was seen"
 
     def __init__(self) -> None:
@@ -61,13 +56,6 @@ class SymmetricInitialization(Rule):
             f"All {event.units} units of {event.parameter} in {event.name} are equal (first value {event.value:.4g}) "
             f"at step {event.steps} and {how}.",
             fix="Initialize weights randomly: `nn.init.kaiming_normal_(layer.weight)`, or PyTorch's default.",
-            evidence={
-                "model": event.name,
-                "parameter": event.parameter,
-                "units": event.units,
-                "value": event.value,
-                "gradient_norm": event.gradient_norm,
-                "step": event.steps,
-            },
+            evidence=facts(event, "model=name parameter units value gradient_norm step=steps"),
             place=event.defined,
         )

@@ -29,21 +29,15 @@ trained parameters (the frozen network of a style transfer).
 """
 
 import ast
-from typing import final
 
 from trueloop.event import LooseTensor, ModelExamined
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
-from trueloop.usercode.source import Source, diff, is_self_attribute, prefix_of_layers, source_of
+from trueloop.rules.rule import Findings, Rule, Severity, facts, statement_at
+from trueloop.usercode.source import Source, diff, is_self_attribute, prefix_of_layers
 
 __all__ = ["TensorNotABuffer"]
 
 
-@final
-class TensorNotABuffer(Rule):
-    code = "MDL103"
-    name = "tensor-not-a-buffer"
-    severity = Severity.WARNING
+class TensorNotABuffer(Rule, code="MDL103", severity=Severity.WARNING):
     not_applicable = "no model was trained for two steps"
 
     def on_model_examined(self, event: ModelExamined) -> Findings:
@@ -59,12 +53,7 @@ class TensorNotABuffer(Rule):
                 fix=f"Make it a parameter: `self.{tensor.attribute} = nn.Parameter(...)`."
                 if tensor.trainable
                 else f'Register it: `self.register_buffer("{tensor.attribute}", ...)`.',
-                evidence={
-                    "model": event.name,
-                    "owner": tensor.owner,
-                    "attribute": tensor.attribute,
-                    "shape": list(tensor.shape),
-                },
+                evidence=facts(tensor, "model owner attribute shape", model=event.name),
                 place=tensor.place,
                 diff=_registered(tensor),
             )
@@ -72,17 +61,12 @@ class TensorNotABuffer(Rule):
 
 def _registered(tensor: LooseTensor) -> str:
     """`self.x = expr` -> `self.register_buffer("x", expr)`."""
-    if tensor.place is None:
-        return ""
-    source = source_of(tensor.place.path)
-    statement, prefix = source.statement(tensor.place.line), prefix_of_layers(source)
-    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
-        return ""
-    if not isinstance(statement.targets[0], ast.Attribute):
+    source, statement = statement_at(tensor.place)
+    if not isinstance(statement, ast.Assign) or [type(target) for target in statement.targets] != [ast.Attribute]:
         return ""
     if not source.is_after_init(statement) or not _assigned_once(source, tensor):
         return ""
-    value = source.text(statement.value)
+    value, prefix = source.text(statement.value), prefix_of_layers(source)
     if tensor.trainable:
         return diff(source.path, [source.replacing(statement.value, f"{prefix}Parameter({value})")]) if prefix else ""
     return diff(source.path, [source.replacing(statement, f'self.register_buffer("{tensor.attribute}", {value})')])

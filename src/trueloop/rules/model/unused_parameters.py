@@ -27,11 +27,10 @@ trains), parameters that your code writes to (moving averages) or whose gradient
 (`p.grad = None`), and layers that a library's class owns.
 """
 
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import ParameterAccount, ParametersAccounted, Place, RunEnded
-from trueloop.finding import Finding, Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Finding, Findings, Rule, Severity, facts
 
 __all__ = ["UnusedParameters"]
 
@@ -39,11 +38,7 @@ ENOUGH: Final = 10  # Steps after which layers that train in turns have all been
 AT_LEAST: Final = 5  # Steps needed in a run that ends earlier
 
 
-@final
-class UnusedParameters(Rule):
-    code = "MDL102"
-    name = "unused-parameters"
-    severity = Severity.WARNING
+class UnusedParameters(Rule, code="MDL102", severity=Severity.WARNING):
     not_applicable = "no model was trained by an optimizer for some steps"
     explained_by = ("optimizer-holds-old-parameters", "loss-detached-from-parameters")
 
@@ -85,12 +80,6 @@ class UnusedParameters(Rule):
             f"{shown} of {event.name} ({values:,} values) got no gradient in {event.steps} steps, although an "
             f"optimizer holds them: {why}.",
             fix="Use the layer in the forward and the loss, delete it, or freeze it with `requires_grad_(False)`.",
-            evidence={
-                "model": event.name,
-                "parameters": names[:16],
-                "values": values,
-                "steps": event.steps,
-                "ran": ran,
-            },
+            evidence=facts(event, "model=name parameters values steps", parameters=names[:16], values=values, ran=ran),
             place=place,
         )

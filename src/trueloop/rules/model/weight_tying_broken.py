@@ -32,11 +32,10 @@ a weight replaced by name before training, weights tied again before the next st
 parametrizations, and a layer replaced by one of a different size.
 """
 
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import ModelSeen, TieBroken
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule, plural
+from trueloop.rules.rule import Findings, Rule, Severity, facts, plural
 
 __all__ = ["WeightTyingBroken"]
 
@@ -54,15 +53,9 @@ _FIX: Final = {
 }
 
 
-@final
-class WeightTyingBroken(Rule):
-    code = "MDL107"
-    name = "weight-tying-broken"
-    severity = Severity.ERROR
+class WeightTyingBroken(Rule, code="MDL107", severity=Severity.ERROR):
     not_applicable = "no model was called"
-
-    def on_model_seen(self, event: ModelSeen) -> None:
-        """A model without a broken tie was checked."""
+    applies_after = (ModelSeen,)
 
     def on_tie_broken(self, event: TieBroken) -> Findings:
         when = f"for {plural(event.steps, 'step')}" if event.steps else "before training began"
@@ -71,14 +64,6 @@ class WeightTyingBroken(Rule):
             f"{event.first} and {event.second} of {event.name} shared one weight of shape {list(event.shape)} {when}. "
             f"Now they are separate: {_HOW[event.by]}.",
             fix=_FIX[event.by],
-            evidence={
-                "model": event.name,
-                "first": event.first,
-                "second": event.second,
-                "shape": list(event.shape),
-                "tied_at": event.tied_at,
-                "by": event.by,
-                "steps_shared": event.steps,
-            },
+            evidence=facts(event, "model=name first second shape tied_at by steps_shared=steps"),
             place=event.place or event.tied_at,
         )

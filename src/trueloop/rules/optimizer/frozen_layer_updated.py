@@ -39,25 +39,17 @@ If statistics should follow new data while the weights stay: `# trueloop: allow[
 """
 
 import ast
-from typing import final
 
 from trueloop.event import FrozenMoved, FrozenStatisticsMoved, Place, Stepped
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule, plural
+from trueloop.rules.rule import Findings, Rule, Severity, facts, plural
 from trueloop.usercode.source import called_name, calls_in, diff, source_of
 
 __all__ = ["FrozenLayerUpdated"]
 
 
-@final
-class FrozenLayerUpdated(Rule):
-    code = "OPT103"
-    name = "frozen-layer-updated"
-    severity = Severity.ERROR
+class FrozenLayerUpdated(Rule, code="OPT103", severity=Severity.ERROR):
     not_applicable = "no optimizer step was seen"
-
-    def on_stepped(self, event: Stepped) -> None:
-        """A run with steps was checked."""
+    applies_after = (Stepped,)
 
     def on_frozen_moved(self, event: FrozenMoved) -> Findings:
         causes = ["an old gradient"] if event.gradients == "stale" else []
@@ -71,15 +63,10 @@ class FrozenLayerUpdated(Rule):
             f"`.grad` is {'zeros' if event.gradients == 'zero' else 'set'}, not None.",
             fix="Freeze before you create the optimizer and pass it only trainable parameters, or call `zero_grad()` "
             "without `set_to_none=False`.",
-            evidence={
-                "optimizer": event.name,
-                "moved": event.moved,
-                "frozen": event.frozen,
-                "parameters": list(event.parameters),
-                "gradients": event.gradients,
-                "largest_change_in_one_step": event.change,
-                "weight_decay": event.decay,
-            },
+            evidence=facts(
+                event,
+                "optimizer=name moved frozen parameters gradients largest_change_in_one_step=change weight_decay=decay",
+            ),
             place=_freezing(event.place),
             diff=_cleared_to_none(event.place) if event.gradients == "zero" else "",
         )
@@ -90,12 +77,7 @@ class FrozenLayerUpdated(Rule):
             f"{plural(event.count, 'frozen batch norm layer')} of {event.model} ({', '.join(event.layers)}) still "
             f"updated their statistics: a running mean moved by {event.change:.3g} in {plural(event.steps, 'step')}.",
             fix="Call `.eval()` on the frozen layers after each `model.train()`.",
-            evidence={
-                "layers": event.count,
-                "names": list(event.layers),
-                "largest_change": event.change,
-                "steps": event.steps,
-            },
+            evidence=facts(event, "layers=count names=layers largest_change=change steps"),
             place=_freezing(event.place),
             severity=Severity.WARNING,
         )

@@ -31,11 +31,10 @@ closures (LBFGS), batches of fewer than 8 samples, and fewer than 30 losses.
 
 import math
 from statistics import median
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import LossComputed, LossCurve, RunEnded, WeightsMoved
-from trueloop.finding import Finding, Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Finding, Findings, Rule, Severity
 
 __all__ = ["LearningRateTooHigh"]
 
@@ -53,11 +52,7 @@ SCALE: Final = 1e-3  # Root mean square below which a weight started at (nearly)
 MAIN: Final = 0.8  # Share of all backwards that one line needs for its losses to be the training loss
 
 
-@final
-class LearningRateTooHigh(Rule):
-    code = "OPT104"
-    name = "learning-rate-too-high"
-    severity = Severity.WARNING
+class LearningRateTooHigh(Rule, code="OPT104", severity=Severity.WARNING):
     not_applicable = "no step was measured"
     explained_by = (
         "loss-diverges", "nan-or-inf", "nan-or-inf-in-inputs", "gradients-never-cleared", "accumulation-not-averaged",
@@ -68,8 +63,7 @@ class LearningRateTooHigh(Rule):
     def __init__(self) -> None:
         self._looks: list[WeightsMoved] = []
         self._loss: LossCurve | None = None
-        self._batch = 0
-        """Fewest samples in a loss from a PyTorch function; 0: none was computed."""
+        self._batch = 0  # Fewest samples in a loss from a PyTorch function; 0: none was computed
 
     def on_weights_moved(self, event: WeightsMoved) -> None:
         if any(move.update is not None for move in event.moves):

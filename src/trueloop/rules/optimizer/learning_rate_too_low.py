@@ -27,11 +27,10 @@ weights that start at zero.
 """
 
 from statistics import median
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import LossCurve, RunEnded, WeightsMoved
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["LearningRateTooLow"]
 
@@ -46,11 +45,7 @@ SCALE: Final = 1e-3  # Root mean square below which a weight started at (nearly)
 MAIN: Final = 0.8  # Share of all backwards that one line needs for its losses to be the training loss
 
 
-@final
-class LearningRateTooLow(Rule):
-    code = "OPT105"
-    name = "learning-rate-too-low"
-    severity = Severity.WARNING
+class LearningRateTooLow(Rule, code="OPT105", severity=Severity.WARNING):
     not_applicable = "no step was measured"
     explained_by = (
         "step-without-gradient", "gradients-cleared-before-step", "loss-detached-from-parameters", "unused-parameters",

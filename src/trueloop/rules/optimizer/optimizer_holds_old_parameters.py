@@ -27,22 +27,17 @@ Not reported: extra tensors in an optimizer (a latent code, an image) that get g
 called yet.
 """
 
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import ParametersAccounted, RunEnded
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule, plural
+from trueloop.rules.rule import Findings, Rule, Severity, facts, plural
 
 __all__ = ["OptimizerHoldsOldParameters"]
 
 ENOUGH: Final = 5  # Steps after which a tensor without a gradient is not just used in turns
 
 
-@final
-class OptimizerHoldsOldParameters(Rule):
-    code = "OPT102"
-    name = "optimizer-holds-old-parameters"
-    severity = Severity.ERROR
+class OptimizerHoldsOldParameters(Rule, code="OPT102", severity=Severity.ERROR):
     not_applicable = "no model was trained by an optimizer for some steps"
 
     def __init__(self) -> None:
@@ -70,12 +65,10 @@ class OptimizerHoldsOldParameters(Rule):
             f"The optimizer holds {plural(event.orphans, 'tensor')} that {event.name} no longer uses. No optimizer "
             f"holds {shown}: never updated in {plural(event.steps, 'step')}.",
             fix="Create the optimizer after the last change of the model, or call `optimizer.add_param_group(...)`.",
-            evidence={
-                "model": event.name,
-                "stale_tensors": event.orphans,
-                "stale_sizes": list(event.orphan_sizes),
-                "not_in_optimizer": names[:16],
-                "steps": event.steps,
-            },
+            evidence=facts(
+                event,
+                "model=name stale_tensors=orphans stale_sizes=orphan_sizes not_in_optimizer steps",
+                not_in_optimizer=names[:16],
+            ),
             place=event.optimizer_place,
         )

@@ -26,11 +26,10 @@ mode (saliency, adversarial attacks), and steps that a GradScaler skips.
 """
 
 import ast
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import OptimizerIdle, Place, Stepped
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity
 from trueloop.usercode.rewrite import after
 from trueloop.usercode.source import diff, source_of
 
@@ -39,15 +38,9 @@ __all__ = ["OptimizerNeverStepped"]
 CLEARED: Final = 5  # Clearings without a step: a GAN takes up to five critic steps per generator step
 
 
-@final
-class OptimizerNeverStepped(Rule):
-    code = "OPT112"
-    name = "optimizer-never-stepped"
-    severity = Severity.ERROR
+class OptimizerNeverStepped(Rule, code="OPT112", severity=Severity.ERROR):
     not_applicable = "no optimizer was built"
-
-    def on_stepped(self, event: Stepped) -> None:
-        """A run with steps was checked."""
+    applies_after = (Stepped,)
 
     def on_optimizer_idle(self, event: OptimizerIdle) -> Findings:
         if event.cleared < CLEARED:

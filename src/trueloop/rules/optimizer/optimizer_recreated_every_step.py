@@ -30,11 +30,10 @@ before (test-time adaptation, learning rate search); steps with a closure (LBFGS
 """
 
 import ast
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import OptimizerRebuilt, Place, Stepped
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule, plural
+from trueloop.rules.rule import Findings, Rule, Severity, facts, plural
 from trueloop.usercode.rewrite import block_of, loops_around, owns_its_lines
 from trueloop.usercode.source import Edit, Source, called_name, calls_in, diff, source_of
 
@@ -46,18 +45,12 @@ PLAIN_CALLS: Final = ("parameters", "named_parameters", "filter", "list")
 """Calls in the line that give the same result inside and before the loop."""
 
 
-@final
-class OptimizerRecreatedEveryStep(Rule):
-    code = "OPT110"
-    name = "optimizer-recreated-every-step"
-    severity = Severity.ERROR
+class OptimizerRecreatedEveryStep(Rule, code="OPT110", severity=Severity.ERROR):
     not_applicable = "no optimizer step was seen"
+    applies_after = (Stepped,)
 
     def __init__(self) -> None:
         self._in_a_row: dict[int, int] = {}
-
-    def on_stepped(self, event: Stepped) -> None:
-        """A run with steps was checked."""
 
     def on_optimizer_rebuilt(self, event: OptimizerRebuilt) -> Findings:
         lost = event.steps <= LIFE and event.parameters_with_state > 0 and event.weights_continue and not event.closure
@@ -69,13 +62,7 @@ class OptimizerRecreatedEveryStep(Rule):
             f"A new `{event.name}` replaces the old one after every {plural(event.steps, 'step')}: {count} in a row "
             f"lost their state for {plural(event.parameters_with_state, 'parameter')}.",
             fix="Create the optimizer once, before the loop.",
-            evidence={
-                "optimizer": event.name,
-                "dropped": count,
-                "steps_each": event.steps,
-                "parameters_with_state": event.parameters_with_state,
-                "step": event.step,
-            },
+            evidence=facts(event, "optimizer=name dropped steps_each=steps parameters_with_state step", dropped=count),
             diff="" if event.place is None else _before_the_loop(event.place),
         )
 

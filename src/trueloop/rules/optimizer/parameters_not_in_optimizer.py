@@ -29,11 +29,10 @@ parameters in eval mode, and parameters that your code updates. If most of the m
 only a head is trained, and the rest should be frozen.
 """
 
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import ParametersAccounted, RunEnded
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule, plural
+from trueloop.rules.rule import Findings, Rule, Severity, facts, plural
 
 __all__ = ["ParametersNotInOptimizer"]
 
@@ -41,11 +40,7 @@ ENOUGH: Final = 5  # Steps after which a script has created all its optimizers
 AT_LEAST: Final = 3  # Steps needed in a run that ends earlier
 
 
-@final
-class ParametersNotInOptimizer(Rule):
-    code = "OPT101"
-    name = "parameters-not-in-optimizer"
-    severity = Severity.ERROR
+class ParametersNotInOptimizer(Rule, code="OPT101", severity=Severity.ERROR):
     not_applicable = "no model was trained by an optimizer for some steps"
     explained_by = ("optimizer-holds-old-parameters",)
 
@@ -79,13 +74,9 @@ class ParametersNotInOptimizer(Rule):
             fix="Freeze parameters that should not train with `requires_grad_(False)`, or add them to the optimizer."
             if mostly
             else "Create the optimizer over `model.parameters()` after the model is complete.",
-            evidence={
-                "model": event.name,
-                "parameters": names[:16],
-                "values": values,
-                "steps": event.steps,
-                "trained": event.complete,
-            },
+            evidence=facts(
+                event, "model=name parameters values steps trained=complete", parameters=names[:16], values=values
+            ),
             place=event.optimizer_place,
             severity=Severity.WARNING if mostly else Severity.ERROR,
         )

@@ -32,11 +32,10 @@ import re
 from fractions import Fraction
 from itertools import pairwise
 from math import isfinite
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import Place, PlateauStepped, RunEnded
-from trueloop.finding import Finding, Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Finding, Findings, Rule, Severity
 from trueloop.usercode.source import Source, called_name, calls_in, diff, source_of
 
 __all__ = ["PlateauWrongModeOrMetric"]
@@ -74,8 +73,7 @@ class _History:
         self.first = self.last = event
         self.values: list[float] = []
         self.all_integers = True
-        self.moved = 0
-        """Values before which the optimizer took steps."""
+        self.moved = 0  # Values before which the optimizer took steps
         self.reported = False
 
     def add(self, event: PlateauStepped) -> None:
@@ -105,11 +103,7 @@ class _History:
         return len(self.values) >= calls and self.moved >= calls - 2 and len(set(self.values)) == 1
 
 
-@final
-class PlateauWrongModeOrMetric(Rule):
-    code = "OPT109"
-    name = "plateau-wrong-mode-or-metric"
-    severity = Severity.ERROR
+class PlateauWrongModeOrMetric(Rule, code="OPT109", severity=Severity.ERROR):
     not_applicable = "no ReduceLROnPlateau was stepped"
 
     def __init__(self) -> None:

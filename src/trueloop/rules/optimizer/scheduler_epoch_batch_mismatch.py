@@ -31,11 +31,10 @@ that a short run does not finish, a cycle stepped per epoch that reaches its end
 """
 
 from dataclasses import dataclass
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import EpochStarted, Place, RunEnded, ScheduleEnded, ScheduleStepped, Stepped
-from trueloop.finding import Finding, Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Finding, Findings, Rule, Severity
 from trueloop.usercode.rewrite import loops_around, move_statement, sole_call
 from trueloop.usercode.source import diff, source_of
 
@@ -50,8 +49,7 @@ NEITHER: Final = (
     "SequentialLR",
     "ChainedScheduler",
     "ReduceLROnPlateau",
-)
-"""Schedulers whose learning rate rises again or depends on something else: a low value is not a finished decay."""
+)  # Schedulers whose learning rate rises again or depends on something else: a low value is not a finished decay
 PLANNED: Final = 5  # A cycle is in optimizer steps if the run took 1/5 (accumulation over four) to 2 times its length
 LONGEST_IN_EPOCHS: Final = 100  # A repeating cycle longer than this is not in epochs
 DEAD: Final = 1e-4  # Share of the highest learning rate below which nothing changes: usual decays end at 1e-2 or 1e-3
@@ -83,11 +81,7 @@ class _Record:
         self.passes += self.in_this_pass == 1
 
 
-@final
-class SchedulerEpochBatchMismatch(Rule):
-    code = "OPT107"
-    name = "scheduler-epoch-batch-mismatch"
-    severity = Severity.ERROR
+class SchedulerEpochBatchMismatch(Rule, code="OPT107", severity=Severity.ERROR):
     not_applicable = "no learning rate scheduler was stepped"
 
     def __init__(self) -> None:

@@ -29,11 +29,10 @@ run did not reach, one that was dropped before training, ReduceLROnPlateau in a 
 """
 
 import ast
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import Place, RunEnded, ScheduleBuilt, ScheduleEnded, Stepped
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity, facts, statement_at
 from trueloop.usercode.rewrite import after, end_of, loops_around, sole_call
 from trueloop.usercode.source import Source, called_name, calls_in, diff, source_of
 
@@ -44,11 +43,7 @@ PER_BATCH: Final = ("OneCycleLR", "CyclicLR")
 PLATEAU: Final = "ReduceLROnPlateau"
 
 
-@final
-class SchedulerNeverStepped(Rule):
-    code = "OPT108"
-    name = "scheduler-never-stepped"
-    severity = Severity.ERROR
+class SchedulerNeverStepped(Rule, code="OPT108", severity=Severity.ERROR):
     not_applicable = "no learning rate scheduler was created"
 
     def __init__(self) -> None:
@@ -81,12 +76,7 @@ class SchedulerNeverStepped(Rule):
                 f"`step()` of {event.name} was never called in {event.optimizer_steps} optimizer steps: the learning "
                 f"rate stayed{at}.",
                 fix=f"Call `scheduler.step()` {'after `optimizer.step()`' if _per_batch(event) else 'once per epoch'}.",
-                evidence={
-                    "schedule": event.name,
-                    "optimizer_steps": event.optimizer_steps,
-                    "learning_rate": rates,
-                    "length": event.length,
-                },
+                evidence=facts(event, "schedule=name optimizer_steps learning_rate length", learning_rate=rates),
                 diff=_stepping(event, step_place),
             )
 
@@ -104,7 +94,7 @@ def _per_batch(event: ScheduleEnded) -> bool:
 
 def _target(place: Place | None) -> ast.expr | None:
     """The variable that the scheduler created at a place is assigned to."""
-    statement = source_of(place.path).statement(place.line) if place is not None else None
+    _, statement = statement_at(place)
     if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Call):
         return None
     return statement.targets[0] if len(statement.targets) == 1 else None

@@ -25,22 +25,15 @@ Not reported: `step(epoch)`; a new scheduler advanced on resume, outside the tra
 the first step; several scheduler steps before the first update (accumulation); ReduceLROnPlateau.
 """
 
-from typing import final
-
 from trueloop.event import Place, ScheduleBuilt, ScheduleStepped, Stepped
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity
 from trueloop.usercode.rewrite import block_of, end_of, loops_around, move_statement, sole_call
 from trueloop.usercode.source import diff, source_of
 
 __all__ = ["SchedulerSteppedBeforeOptimizer"]
 
 
-@final
-class SchedulerSteppedBeforeOptimizer(Rule):
-    code = "OPT106"
-    name = "scheduler-stepped-before-optimizer"
-    severity = Severity.ERROR
+class SchedulerSteppedBeforeOptimizer(Rule, code="OPT106", severity=Severity.ERROR):
     not_applicable = "no learning rate scheduler was stepped"
 
     def __init__(self) -> None:

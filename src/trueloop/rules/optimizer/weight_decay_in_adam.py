@@ -27,23 +27,18 @@ forms are the same.
 """
 
 import ast
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import DecaySeen, Place
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
-from trueloop.usercode.source import Edit, Source, diff, source_of
+from trueloop.rules.rule import Findings, Rule, Severity, call_at, facts
+from trueloop.usercode.source import Edit, Source, diff
 
 __all__ = ["WeightDecayInAdam"]
 
 POSITION: Final = 4  # Index of `weight_decay` among the positional arguments of Adam and AdamW
 
 
-@final
-class WeightDecayInAdam(Rule):
-    code = "OPT111"
-    name = "weight-decay-in-adam"
-    severity = Severity.ADVICE
+class WeightDecayInAdam(Rule, code="OPT111", severity=Severity.ADVICE):
     not_applicable = "no optimizer with a weight decay took a step"
 
     def on_decay_seen(self, event: DecaySeen) -> Findings:
@@ -55,31 +50,24 @@ class WeightDecayInAdam(Rule):
             f"`Adam` adds its `weight_decay` of {' and '.join(f'{decay:g}' for decay in decays)} to the gradient and "
             "divides by the gradient size: weights with large gradients are hardly decayed.",
             fix="Use `AdamW`, which decays the weights directly, and tune `weight_decay` again.",
-            evidence={
-                "weight_decay": list(event.decays),
-                "learning_rates": list(event.learning_rates),
-                "optimizer": event.name,
-            },
+            evidence=facts(event, "weight_decay=decays learning_rates optimizer=name"),
             diff=_decoupled(event.place),
         )
 
 
 def _decoupled(place: Place | None) -> str:
     """`Adam(…)` -> `AdamW(…)`, if the call sets the decay: AdamW has a non-zero default for groups that do not."""
-    if place is None:
+    source, call = call_at(place, "Adam")
+    if call is None or not _sets_decay(call):
         return ""
-    source = source_of(place.path)
-    calls = source.calls(place.line, "Adam")
-    if len(calls) != 1 or not _sets_decay(calls[0]):
-        return ""
-    function = calls[0].func
+    function = call.func
     if isinstance(function, ast.Attribute):
-        return diff(place.path, [source.replacing(function, f"{source.text(function.value)}.AdamW")])
+        return diff(source.path, [source.replacing(function, f"{source.text(function.value)}.AdamW")])
     imported = _import_of_adam(source)
     if imported is None or not isinstance(function, ast.Name):
         return ""
     edit = source.replacing(function, "AdamW")
-    return diff(place.path, [] if edit.first <= imported.first <= edit.last else [edit, imported])
+    return diff(source.path, [] if edit.first <= imported.first <= edit.last else [edit, imported])
 
 
 def _sets_decay(call: ast.Call) -> bool:

@@ -44,11 +44,10 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import permutations
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import Collective, CollectivesCalled, Place, RankStalled, RunEnded
-from trueloop.finding import Finding, Severity
-from trueloop.rules.rule import Findings, Rule, path_and_line
+from trueloop.rules.rule import Finding, Findings, Rule, Severity, path_and_line
 from trueloop.usercode.source import source_of
 
 __all__ = ["CollectiveMismatch"]
@@ -124,11 +123,7 @@ class _RankCall:
         return f"{self.call.name} #{self.call.number}{amount} ({self.where()}){because}"
 
 
-@final
-class CollectiveMismatch(Rule):
-    code = "PAR106"
-    name = "collective-mismatch"
-    severity = Severity.ERROR
+class CollectiveMismatch(Rule, code="PAR106", severity=Severity.ERROR):
     not_applicable = "the run had one rank"
 
     def __init__(self) -> None:

@@ -31,21 +31,15 @@ generator's step.
 """
 
 import ast
-from typing import final
 
 from trueloop.event import GradientsNotExchanged, GradientsShared, Place
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
-from trueloop.usercode.source import calls_in, diff, source_of
+from trueloop.rules.rule import Findings, Rule, Severity, call_at, facts
+from trueloop.usercode.source import diff
 
 __all__ = ["DdpBypassed"]
 
 
-@final
-class DdpBypassed(Rule):
-    code = "PAR107"
-    name = "ddp-bypassed"
-    severity = Severity.ERROR
+class DdpBypassed(Rule, code="PAR107", severity=Severity.ERROR):
     not_applicable = "no model was wrapped in DistributedDataParallel on several ranks"
 
     def __init__(self) -> None:
@@ -68,12 +62,9 @@ class DdpBypassed(Rule):
             fix="Call the wrapper: `model(x)`, not `model.module(x)`."
             if called
             else "Do it before wrapping, or wrap again afterwards: `DistributedDataParallel(model)`.",
-            evidence={
-                "model": event.model,
-                "steps": event.steps,
-                "world_size": event.world_size,
-                "not_exchanged": list(event.parameters[:8]) or "all parameters",
-            },
+            evidence=facts(
+                event, "model steps world_size", not_exchanged=list(event.parameters[:8]) or "all parameters"
+            ),
             diff=_through_wrapper(event.place) if called else "",
         )
 
@@ -89,12 +80,8 @@ def _unknown_parameters(event: GradientsNotExchanged) -> str:
 
 def _through_wrapper(place: Place | None) -> str:
     """`model.module(x)` -> `model(x)`."""
-    source = None if place is None else source_of(place.path)
-    statement = None if source is None or place is None else source.statement(place.line)
-    if source is None or place is None or statement is None:
+    source, call = call_at(place, "module")
+    function = None if call is None else call.func
+    if not isinstance(function, ast.Attribute) or not isinstance(function.value, (ast.Name, ast.Attribute)):
         return ""
-    methods = [call.func for call in calls_in(statement) if isinstance(call.func, ast.Attribute)]
-    functions = [method for method in methods if method.attr == "module"]
-    if len(functions) != 1 or not isinstance(functions[0].value, (ast.Name, ast.Attribute)):
-        return ""
-    return diff(place.path, [source.replacing(functions[0], source.text(functions[0].value))])
+    return diff(source.path, [source.replacing(function, source.text(function.value))])

@@ -26,22 +26,16 @@ Not reported: one file per rank (`f"rank{rank}.pt"`), `if rank == 0:`, devices s
 """
 
 import ast
-from typing import final
 
 from trueloop.event import Place, RunEnded, StateWritten
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity, statement_at
 from trueloop.usercode.rewrite import indent_under
-from trueloop.usercode.source import Source, called_name, calls_in, diff, shown_path, source_of
+from trueloop.usercode.source import Source, called_name, calls_in, diff, shown_path
 
 __all__ = ["EveryRankSaves"]
 
 
-@final
-class EveryRankSaves(Rule):
-    code = "PAR105"
-    name = "every-rank-saves"
-    severity = Severity.WARNING
+class EveryRankSaves(Rule, code="PAR105", severity=Severity.WARNING):
     not_applicable = "no file was written in a run with several ranks"
 
     def __init__(self) -> None:
@@ -67,11 +61,8 @@ class EveryRankSaves(Rule):
 
 def _on_one_rank(place: Place | None) -> str:
     """`if dist.get_rank() == 0:` above the line, if it only saves and the script never loads."""
-    source = None if place is None else source_of(place.path)
-    statement = None if source is None or place is None else source.statement(place.line)
-    if source is None or place is None or not isinstance(statement, ast.Expr):
-        return ""
-    if not isinstance(statement.value, ast.Call):
+    source, statement = statement_at(place)
+    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
         return ""
     name = _name_of_distributed(source)
     reads = any(called_name(call) == "load" for call in calls_in(source.tree))
@@ -79,7 +70,7 @@ def _on_one_rank(place: Place | None) -> str:
     edit = indent_under(source, statement, f"if {name}.get_rank() == 0:")
     if called_name(statement.value) != "save" or not name or reads or opened or edit is None:
         return ""  # opening a file for writing has already truncated it
-    return diff(place.path, [edit])
+    return diff(source.path, [edit])
 
 
 def _name_of_distributed(source: Source) -> str:

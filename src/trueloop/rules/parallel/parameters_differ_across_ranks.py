@@ -31,12 +31,11 @@ digits between different machines.
 """
 
 from itertools import combinations
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import GradientsShared, ParametersSampled, RunEnded, SampledParameter
 from trueloop.event.thresholds import PARAMETER_DRIFT
-from trueloop.finding import Finding, Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Finding, Findings, Rule, Severity
 
 __all__ = ["ParametersDifferAcrossRanks"]
 
@@ -45,11 +44,7 @@ LOOKS: Final = 2  # Consecutive checks, up to the last one, that must show a dif
 _Pair = tuple[SampledParameter, SampledParameter]
 
 
-@final
-class ParametersDifferAcrossRanks(Rule):
-    code = "PAR103"
-    name = "parameters-differ-across-ranks"
-    severity = Severity.ERROR
+class ParametersDifferAcrossRanks(Rule, code="PAR103", severity=Severity.ERROR):
     not_applicable = "the run had one rank"
     explained_by = ("ddp-bypassed",)
 

@@ -31,11 +31,10 @@ scattered on purpose, evaluation, and full-batch training.
 
 import ast
 from itertools import combinations
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import BatchDigested, GradientsShared, ParametersSampled, Place, RunEnded
-from trueloop.finding import Finding, Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Finding, Findings, Rule, Severity
 from trueloop.usercode.source import called_name, source_of
 
 __all__ = ["RanksSeeSameBatches"]
@@ -45,16 +44,11 @@ DISTINCT: Final = 3  # Distinct batches among them: fewer are full-batch trainin
 EQUAL: Final = 1e-4  # Weights with a smaller relative difference are copies
 
 
-@final
-class RanksSeeSameBatches(Rule):
-    code = "PAR101"
-    name = "ranks-see-same-batches"
-    severity = Severity.ERROR
+class RanksSeeSameBatches(Rule, code="PAR101", severity=Severity.ERROR):
     not_applicable = "the run had one rank"
 
     def __init__(self) -> None:
-        self._batches: dict[tuple[int, int], dict[int, BatchDigested]] = {}
-        """(model, rank) -> index -> batch."""
+        self._batches: dict[tuple[int, int], dict[int, BatchDigested]] = {}  # (model, rank) -> index -> batch
         self._shared: dict[int, GradientsShared] = {}
         self._weights: dict[int, dict[tuple[int, int], ParametersSampled]] = {}
 

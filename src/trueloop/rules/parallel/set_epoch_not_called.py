@@ -29,13 +29,12 @@ differently, and a sampler created with a different seed in each epoch.
 
 import ast
 from dataclasses import dataclass, field
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import Place, RunEnded, SamplerPass
-from trueloop.finding import Finding, Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Finding, Findings, Rule, Severity, statement_at
 from trueloop.usercode.rewrite import loops_around, owns_its_lines
-from trueloop.usercode.source import Edit, Source, called_name, diff, source_of
+from trueloop.usercode.source import Edit, Source, called_name, diff
 
 __all__ = ["SetEpochNotCalled"]
 
@@ -56,11 +55,7 @@ class _Passes:
         return len(self.orders) == 1 and self.passes > 1 and self.trained > 0
 
 
-@final
-class SetEpochNotCalled(Rule):
-    code = "PAR102"
-    name = "set-epoch-not-called"
-    severity = Severity.ERROR
+class SetEpochNotCalled(Rule, code="PAR102", severity=Severity.ERROR):
     not_applicable = "no DistributedSampler shuffled a second pass"
 
     def __init__(self) -> None:
@@ -96,11 +91,7 @@ class SetEpochNotCalled(Rule):
 
 def _set_epoch(event: SamplerPass) -> str:
     """`sampler.set_epoch(epoch)` as the first line of the epoch loop, if that loop is in the same function."""
-    place = event.place
-    if place is None:
-        return ""
-    source = source_of(place.path)
-    statement = source.statement(place.line)
+    source, statement = statement_at(event.place)
     loops = [] if statement is None else loops_around(source, statement)
     if not isinstance(statement, ast.For) or not loops or not isinstance(loops[0], ast.For):
         return ""
@@ -111,7 +102,7 @@ def _set_epoch(event: SamplerPass) -> str:
     if first.lineno == epochs.lineno or (not isinstance(first, ast.For) and not owns_its_lines(source, first)):
         return ""
     line = f"{source.indent(first.lineno)}{sampler}.set_epoch({epochs.target.id})"
-    return diff(place.path, [Edit(first.lineno, first.lineno - 1, (line,))])
+    return diff(source.path, [Edit(first.lineno, first.lineno - 1, (line,))])
 
 
 def _counts(iterated: ast.expr) -> bool:

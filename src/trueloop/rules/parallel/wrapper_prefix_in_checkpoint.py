@@ -26,21 +26,15 @@ variable) or that strips the prefix, and other wrappers with a `module` (average
 """
 
 import ast
-from typing import final
 
 from trueloop.event import Place, PrefixSaved
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity
 from trueloop.usercode.source import Source, called_name, calls_in, diff, source_of
 
 __all__ = ["WrapperPrefixInCheckpoint"]
 
 
-@final
-class WrapperPrefixInCheckpoint(Rule):
-    code = "PAR104"
-    name = "wrapper-prefix-in-checkpoint"
-    severity = Severity.WARNING
+class WrapperPrefixInCheckpoint(Rule, code="PAR104", severity=Severity.WARNING):
     not_applicable = "no state_dict of a wrapped model was saved"
 
     def on_prefix_saved(self, event: PrefixSaved) -> Findings:

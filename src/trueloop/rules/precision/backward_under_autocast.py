@@ -26,24 +26,19 @@ Not reported: a disabled context (`torch.autocast(..., enabled=False)`), and a c
 """
 
 import ast
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import BackwardDtypes, Place
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity, statement_at
 from trueloop.usercode.rewrite import owns_its_lines
-from trueloop.usercode.source import Edit, Source, called_name, diff, source_of
+from trueloop.usercode.source import Edit, Source, called_name, diff
 
 __all__ = ["BackwardUnderAutocast"]
 
 ENOUGH: Final = 2  # Backwards in a context: the first one may be a warmup
 
 
-@final
-class BackwardUnderAutocast(Rule):
-    code = "PRC103"
-    name = "backward-under-autocast"
-    severity = Severity.ADVICE
+class BackwardUnderAutocast(Rule, code="PRC103", severity=Severity.ADVICE):
     not_applicable = "no backward was seen"
 
     def on_backward_dtypes(self, event: BackwardDtypes) -> Findings:
@@ -60,23 +55,18 @@ class BackwardUnderAutocast(Rule):
 
 def _outside(place: Place | None) -> str:
     """Moves the backward and the following statements out of a `with` that opens only autocast."""
-    if place is None:
-        return ""
-    source = source_of(place.path)
-    statement = source.statement(place.line)
+    source, statement = statement_at(place)
     context = None if statement is None else next(source.parents(statement), None)
     if statement is None or not isinstance(context, ast.With) or statement not in context.body[1:]:
         return ""
-    if not _is_autocast(context):
-        return ""
     moved = context.body[context.body.index(statement) :]
-    if not all(_is_simple(source, one) for one in moved):
+    if not _is_autocast(context) or not all(_is_simple(source, one) for one in moved):
         return ""
     first, last = statement.lineno, moved[-1].end_lineno or moved[-1].lineno
     inner, outer = source.indent(first), source.indent(context.lineno)
     lines = [line.rstrip("\n") for line in source.lines[first - 1 : last]]
     dedented = tuple(outer + line.removeprefix(inner) if line.strip() else line for line in lines)
-    return diff(place.path, [Edit(first, last, dedented)])
+    return diff(source.path, [Edit(first, last, dedented)])
 
 
 def _is_autocast(context: ast.With) -> bool:

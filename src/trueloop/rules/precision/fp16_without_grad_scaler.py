@@ -32,11 +32,10 @@ Not reported: bfloat16; forwards without a backward; gradients that no optimizer
 constant, or a backward with an initial gradient, as libraries with their own loss scale do.
 """
 
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import BackwardDtypes, Place, Stepped
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity, facts
 
 __all__ = ["Fp16WithoutGradScaler"]
 
@@ -44,18 +43,13 @@ ENOUGH: Final = 3  # Steps with such gradients: a line that scales only some of 
 SHOWN: Final = 0.001  # Share of lost gradients from which the message gives the numbers
 
 
-@final
-class Fp16WithoutGradScaler(Rule):
-    code = "PRC101"
-    name = "fp16-without-grad-scaler"
-    severity = Severity.ERROR
+class Fp16WithoutGradScaler(Rule, code="PRC101", severity=Severity.ERROR):
     not_applicable = "no backward was seen"
 
     def __init__(self) -> None:
         self._unscaled: dict[Place | None, BackwardDtypes] = {}
         """The first event of each line that computes gradients in float16 without a scale."""
-        self._scales: set[Place | None] = set()
-        """Lines that scaled a loss at least once."""
+        self._scales: set[Place | None] = set()  # Lines that scaled a loss at least once
 
     def on_backward_dtypes(self, event: BackwardDtypes) -> None:
         if event.scaling != "none":
@@ -76,15 +70,12 @@ class Fp16WithoutGradScaler(Rule):
                     "`backward()` runs in float16 without loss scaling"
                     f"{' (the GradScaler is disabled)' if seen.scaler_off else ''}: {_lost(seen)}.",
                     fix=_fix(seen),
-                    evidence={
-                        "dtypes": list(seen.dtypes),
-                        "weights": list(seen.weights),
-                        "scaler_disabled": seen.scaler_off,
-                        "scaler_created": seen.scaler_place,
-                        "gradients_zero": seen.zeros,
-                        "gradients_below_float16": seen.subnormals,
-                        "optimizer": event.name,
-                    },
+                    evidence=facts(
+                        seen,
+                        "dtypes weights scaler_disabled=scaler_off scaler_created=scaler_place",
+                        "gradients_zero=zeros gradients_below_float16=subnormals",
+                        optimizer=event.name,
+                    ),
                     place=place,
                 )
 

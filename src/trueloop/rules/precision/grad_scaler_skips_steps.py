@@ -28,11 +28,10 @@ When it is fine
 Not reported: the first few steps, and later one per growth interval (2000 steps), when the scale has grown too far.
 """
 
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import ScalerCounted
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity, facts
 
 __all__ = ["GradScalerSkipsSteps"]
 
@@ -43,11 +42,7 @@ TRIES: Final = 2
 """Steps that each growth of the scale may cost, if a short growth interval makes this more than the share."""
 
 
-@final
-class GradScalerSkipsSteps(Rule):
-    code = "PRC105"
-    name = "grad-scaler-skips-steps"
-    severity = Severity.WARNING
+class GradScalerSkipsSteps(Rule, code="PRC105", severity=Severity.WARNING):
     not_applicable = "no GradScaler took a step"
     explained_by = ("nan-or-inf", "loss-diverges")
 
@@ -62,13 +57,9 @@ class GradScalerSkipsSteps(Rule):
             f"scale). Its scale went from {event.first_scale:g} to {event.scale:g}.",
             fix="Find what overflows in float16 (values above 65504, a NaN loss) and compute it in float32, or use "
             "bfloat16.",
-            evidence={
-                "steps": event.steps,
-                "skipped": event.skipped,
-                "steps_after_search": event.late_steps,
-                "skipped_after_search": event.late_skipped,
-                "first_scale": event.first_scale,
-                "scale": event.scale,
-                "growth_interval": event.growth_interval,
-            },
+            evidence=facts(
+                event,
+                "steps skipped steps_after_search=late_steps skipped_after_search=late_skipped",
+                "first_scale scale growth_interval",
+            ),
         )

@@ -28,22 +28,17 @@ Not reported: a disabled scaler (`GradScaler(enabled=False)`), and one that scal
 compiled models and reentrant checkpointing, whose graphs are incomplete.
 """
 
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import BackwardDtypes, RunEnded
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["GradScalerWithoutFp16"]
 
 ENOUGH: Final = 3  # Checked losses of a scaler: the first one may be a warmup
 
 
-@final
-class GradScalerWithoutFp16(Rule):
-    code = "PRC102"
-    name = "grad-scaler-without-fp16"
-    severity = Severity.ADVICE
+class GradScalerWithoutFp16(Rule, code="PRC102", severity=Severity.ADVICE):
     not_applicable = "no backward was seen"
 
     def __init__(self) -> None:

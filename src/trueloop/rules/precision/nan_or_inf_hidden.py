@@ -33,13 +33,12 @@ Steps skipped by a GradScaler are reported by grad-scaler-skips-steps, the origi
 
 import ast
 import math
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import Backward, LogFiltered, LossHidden, Place
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity, facts, statement_at
 from trueloop.usercode.rewrite import block_of, trains
-from trueloop.usercode.source import Source, called_name, calls_in, source_of
+from trueloop.usercode.source import Source, called_name, calls_in
 
 __all__ = ["NanOrInfHidden"]
 
@@ -57,16 +56,11 @@ ARITHMETIC: Final = (
 """Calls with a loss that do not show its value."""
 
 
-@final
-class NanOrInfHidden(Rule):
-    code = "PRC107"
-    name = "nan-or-inf-hidden"
-    severity = Severity.ERROR
+class NanOrInfHidden(Rule, code="PRC107", severity=Severity.ERROR):
     not_applicable = "no NaN or Inf loss was skipped or replaced"
 
     def __init__(self) -> None:
-        self._steps: dict[tuple[Place, str], set[int]] = {}
-        """The steps at which a line hid something."""
+        self._steps: dict[tuple[Place, str], set[int]] = {}  # The steps at which a line hid something
         self._filter: LogFiltered | None = None
         self._filtered = 0
 
@@ -85,12 +79,9 @@ class NanOrInfHidden(Rule):
                 f"{self._filter.framework} hides NaN and Inf in its log: {self._filtered} losses so far were "
                 "non-finite and are shown as the mean of the others, or as 0.",
                 fix=f"Set `{self._filter.option}=False`, and stop at the first non-finite loss.",
-                evidence={
-                    "framework": self._filter.framework,
-                    "option": self._filter.option,
-                    "hidden": self._filtered,
-                    "step": event.step,
-                },
+                evidence=facts(
+                    self, "framework=_filter.framework option=_filter.option hidden=_filtered", step=event.step
+                ),
                 place=self._filter.place,
             )
 
@@ -119,11 +110,8 @@ class NanOrInfHidden(Rule):
 
 def _hiding_line(event: LossHidden) -> Place | None:
     """The line that hides it silently; None if there is none, or if it cannot be known."""
-    if event.place is None:
-        return None
-    source = source_of(event.place.path)
-    statement = source.statement(event.place.line)
-    if statement is None:
+    source, statement = statement_at(event.place)
+    if event.place is None or statement is None:
         return None
     if event.how == "replaced" or any(called_name(call) in REPLACERS for call in calls_in(_head(statement))):
         return None if _asks_elsewhere(source, statement) else event.place

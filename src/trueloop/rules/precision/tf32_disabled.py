@@ -31,11 +31,10 @@ If you need full float32 precision (physics, solvers, reference results), set it
 convolutions, which use TF32 by default.
 """
 
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import Matmuls
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["Tf32Disabled"]
 
@@ -44,11 +43,7 @@ WORTHWHILE: Final = 1.0
 """GFLOP of a forward from which it matters: about 50 microseconds on an A100 in float32, more than kernel launches."""
 
 
-@final
-class Tf32Disabled(Rule):
-    code = "PRC106"
-    name = "tf32-disabled"
-    severity = Severity.ADVICE
+class Tf32Disabled(Rule, code="PRC106", severity=Severity.ADVICE):
     not_applicable = "no float32 matrix product ran on a CUDA device"
 
     def on_matmuls(self, event: Matmuls) -> Findings:

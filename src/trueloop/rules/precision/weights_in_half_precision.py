@@ -31,11 +31,10 @@ float32 copies of the weights. Not checked: third-party optimizers, which may us
 remainder.
 """
 
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import RunEnded, UpdateRounded
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity, facts
 
 __all__ = ["WeightsInHalfPrecision"]
 
@@ -45,11 +44,7 @@ FULL_RATE: Final = 0.5
 """Steps count from this share of the largest learning rate: in warmup and at the end of a decay updates are small."""
 
 
-@final
-class WeightsInHalfPrecision(Rule):
-    code = "PRC104"
-    name = "weights-in-half-precision"
-    severity = Severity.WARNING
+class WeightsInHalfPrecision(Rule, code="PRC104", severity=Severity.WARNING):
     not_applicable = "no weight in half precision was updated"
     explained_by = ("nan-or-inf", "loss-diverges")
 
@@ -77,13 +72,12 @@ class WeightsInHalfPrecision(Rule):
                 f"change in {len(full)} checked steps at learning rate {last.learning_rate:g}: the updates round to "
                 "zero.",
                 fix="Keep the weights in float32 and compute under `torch.autocast`.",
-                evidence={
-                    "parameter": last.parameter,
-                    "dtype": last.dtype,
-                    "unchanged": [round(look.unchanged, 4) for look in full],
-                    "steps": [look.index for look in full],
-                    "learning_rates": [look.learning_rate for look in full],
-                    "values": last.entries,
-                },
+                evidence=facts(
+                    last,
+                    "parameter dtype unchanged steps learning_rates values=entries",
+                    unchanged=[round(look.unchanged, 4) for look in full],
+                    steps=[look.index for look in full],
+                    learning_rates=[look.learning_rate for look in full],
+                ),
                 place=last.optimizer_place or last.place,
             )

@@ -27,11 +27,10 @@ milliseconds, and a device still busy when the batch arrives. Not checked: devic
 """
 
 from math import ceil
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import BatchesAwaited, LoaderSeen
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule, plural
+from trueloop.rules.rule import Findings, Rule, Severity, facts, plural
 
 __all__ = ["DataloaderBottleneck"]
 
@@ -44,11 +43,7 @@ WAIT_MS_ON_CPU: Final = 20.0  # Milliseconds per step on the CPU: below it, star
 ASLEEP: Final = 0.1  # A thread that computes for less than this share of a wait does not wait for the CPU
 
 
-@final
-class DataloaderBottleneck(Rule):
-    code = "SPD101"
-    name = "dataloader-bottleneck"
-    severity = Severity.WARNING
+class DataloaderBottleneck(Rule, code="SPD101", severity=Severity.WARNING):
     not_applicable = "no loader was used"
 
     def __init__(self) -> None:
@@ -75,17 +70,16 @@ class DataloaderBottleneck(Rule):
             f"Each step takes {event.step_ms:.1f} ms and waits {event.waited_ms:.1f} ms ({share:.0%}) for a DataLoader "
             f"with {plural(loader.workers, 'worker')}. {idle} meanwhile.",
             fix=_advice(event, loader),
-            evidence={
-                "step_ms": round(event.step_ms, 2),
-                "waited_ms": round(event.waited_ms, 2),
-                "share": round(share, 2),
-                "workers": loader.workers,
-                "cores": loader.cores,
-                "pinned": loader.pinned,
-                "ms_per_sample": _cost(event, loader),
-                "steps": event.steps,
-                "device_idle_at_arrival": event.idle,
-            },
+            evidence=facts(
+                loader,
+                "step_ms waited_ms share workers cores pinned",
+                step_ms=round(event.step_ms, 2),
+                waited_ms=round(event.waited_ms, 2),
+                share=round(share, 2),
+                ms_per_sample=_cost(event, loader),
+                steps=event.steps,
+                device_idle_at_arrival=event.idle,
+            ),
             place=loader.place or event.place,
         )
 

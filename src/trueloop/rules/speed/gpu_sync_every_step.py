@@ -30,11 +30,10 @@ could be saved, otherwise advice.
 """
 
 import ast
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import DeviceReads, Place, ReadLine, RunEnded
-from trueloop.finding import Finding, Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Finding, Findings, Rule, Severity
 from trueloop.usercode.source import called_name, calls_in, source_of
 
 __all__ = ["GpuSyncEveryStep"]
@@ -45,11 +44,7 @@ SHOWN: Final = {"bool": "if / bool()", "float": "float()", "int": "int()", "repr
 """How the read is written, if it is not a method."""
 
 
-@final
-class GpuSyncEveryStep(Rule):
-    code = "SPD102"
-    name = "gpu-sync-every-step"
-    severity = Severity.ADVICE
+class GpuSyncEveryStep(Rule, code="SPD102", severity=Severity.ADVICE):
     not_applicable = "no steps were taken on a GPU"
 
     def __init__(self) -> None:

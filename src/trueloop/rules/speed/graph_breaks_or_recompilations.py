@@ -26,22 +26,17 @@ to four recompilations of a function (train and eval mode, with and without grad
 that `torch._dynamo.reset()` cleared during the run are not seen.
 """
 
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import CompilerRan
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule, plural
+from trueloop.rules.rule import Findings, Rule, Severity, facts, plural
 
 __all__ = ["GraphBreaksOrRecompilations"]
 
 AGAIN: Final = 5  # Recompilations of one function: four have ordinary causes, and at eight the compiler gives up
 
 
-@final
-class GraphBreaksOrRecompilations(Rule):
-    code = "SPD106"
-    name = "graph-breaks-or-recompilations"
-    severity = Severity.ADVICE
+class GraphBreaksOrRecompilations(Rule, code="SPD106", severity=Severity.ADVICE):
     not_applicable = "torch.compile was not used"
 
     def on_compiler_ran(self, event: CompilerRan) -> Findings:
@@ -64,10 +59,6 @@ class GraphBreaksOrRecompilations(Rule):
                     f"failed: {repeated.reasons[-1]}.",
                     fix="Pass changing values as tensors, or declare dynamic dimensions: "
                     "`torch.compile(..., dynamic=True)`, `mark_dynamic`.",
-                    evidence={
-                        "function": repeated.function,
-                        "recompilations": repeated.times,
-                        "guards": list(repeated.reasons),
-                    },
+                    evidence=facts(repeated, "function recompilations=times guards=reasons"),
                     place=repeated.place,
                 )

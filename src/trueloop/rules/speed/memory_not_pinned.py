@@ -28,23 +28,18 @@ little memory, allow this.
 """
 
 import ast
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import BatchesCopied, LoaderSeen, Place
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
-from trueloop.usercode.source import diff, source_of
+from trueloop.rules.rule import Findings, Rule, Severity, call_at, facts
+from trueloop.usercode.source import diff
 
 __all__ = ["MemoryNotPinned"]
 
 MEGABYTES: Final = 1.0  # Per step: about 0.1 ms from pageable memory, as long as the calls around it
 
 
-@final
-class MemoryNotPinned(Rule):
-    code = "SPD105"
-    name = "memory-not-pinned"
-    severity = Severity.ADVICE
+class MemoryNotPinned(Rule, code="SPD105", severity=Severity.ADVICE):
     not_applicable = "no loader was used"
 
     def __init__(self) -> None:
@@ -68,12 +63,9 @@ class MemoryNotPinned(Rule):
             f"Each step copies {event.megabytes:.1f} MB of this loader's batch to the GPU from memory that is not "
             "pinned. The copy is slow and blocks the program.",
             fix="Use `DataLoader(..., pin_memory=True)` and `.to(device, non_blocking=True)`.",
-            evidence={
-                "megabytes": round(event.megabytes, 2),
-                "copies": event.copies,
-                "steps": event.steps,
-                "workers": loader.workers,
-            },
+            evidence=facts(
+                event, "megabytes copies steps", megabytes=round(event.megabytes, 2), workers=loader.workers
+            ),
             place=loader.place,
             diff=_pinned(loader.place),
         )
@@ -81,14 +73,11 @@ class MemoryNotPinned(Rule):
 
 def _pinned(place: Place | None) -> str:
     """The call with `pin_memory=True`, if it is on one line and does not set it."""
-    if place is None:
+    source, call = call_at(place, "DataLoader")
+    if call is None or call.lineno != call.end_lineno or not call.args:
         return ""
-    source = source_of(place.path)
-    calls = source.calls(place.line, "DataLoader")
-    if len(calls) != 1 or calls[0].lineno != calls[0].end_lineno or not calls[0].args:
+    starred = any(isinstance(argument, ast.Starred) for argument in call.args)
+    if starred or any(keyword.arg in (None, "pin_memory") for keyword in call.keywords):
         return ""
-    starred = any(isinstance(argument, ast.Starred) for argument in calls[0].args)
-    if starred or any(keyword.arg in (None, "pin_memory") for keyword in calls[0].keywords):
-        return ""
-    text = source.text(calls[0]).removesuffix(")").rstrip().removesuffix(",")
-    return diff(place.path, [source.replacing(calls[0], f"{text}, pin_memory=True)")])
+    text = source.text(call).removesuffix(")").rstrip().removesuffix(",")
+    return diff(source.path, [source.replacing(call, f"{text}, pin_memory=True)")])

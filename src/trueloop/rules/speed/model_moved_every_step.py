@@ -28,24 +28,15 @@ inside a forward or by a library (offloading). A move that changes nothing is ad
 created again in each step see optimizer-holds-old-parameters and optimizer-recreated-every-step.
 """
 
-from typing import final
-
 from trueloop.event import ModelMoved, ModelSeen
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity, facts
 
 __all__ = ["ModelMovedEveryStep"]
 
 
-@final
-class ModelMovedEveryStep(Rule):
-    code = "SPD108"
-    name = "model-moved-every-step"
-    severity = Severity.WARNING
+class ModelMovedEveryStep(Rule, code="SPD108", severity=Severity.WARNING):
     not_applicable = "no model was called"
-
-    def on_model_seen(self, event: ModelSeen) -> None:
-        """A run with a model was checked."""
+    applies_after = (ModelSeen,)
 
     def on_model_moved(self, event: ModelMoved) -> Findings:
         what = "moves its weights" if event.changed else "changes nothing"
@@ -54,13 +45,8 @@ class ModelMovedEveryStep(Rule):
             f"`{event.function}()` of {event.name} is called in every step and {what}: {event.tensors} tensors, "
             f"{event.took_ms:.2f} ms each time.",
             fix=f"Call `model.{event.function}(...)` once, before you create the optimizer.",
-            evidence={
-                "model": event.name,
-                "function": event.function,
-                "moves_in_a_row": event.moves,
-                "changed": event.changed,
-                "tensors": event.tensors,
-                "took_ms": round(event.took_ms, 3),
-            },
+            evidence=facts(
+                event, "model=name function moves_in_a_row=moves changed tensors", took_ms=round(event.took_ms, 3)
+            ),
             severity=Severity.WARNING if event.changed else Severity.ADVICE,
         )

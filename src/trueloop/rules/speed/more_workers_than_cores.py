@@ -24,20 +24,13 @@ Workers that mostly wait for a network or a slow disk use no core: then allow it
 reported. Container limits by quota instead of affinity are not seen.
 """
 
-from typing import final
-
 from trueloop.event import LoaderSeen
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule, plural
+from trueloop.rules.rule import Findings, Rule, Severity, plural
 
 __all__ = ["MoreWorkersThanCores"]
 
 
-@final
-class MoreWorkersThanCores(Rule):
-    code = "SPD104"
-    name = "more-workers-than-cores"
-    severity = Severity.ADVICE
+class MoreWorkersThanCores(Rule, code="SPD104", severity=Severity.ADVICE):
     not_applicable = "no loader was used"
 
     def on_loader_seen(self, event: LoaderSeen) -> Findings:

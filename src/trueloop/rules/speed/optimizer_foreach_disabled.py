@@ -25,23 +25,18 @@ Not reported: the default, `foreach=True` or `fused=True`, few tensors, paramete
 """
 
 import ast
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import Place, UpdatePath
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
-from trueloop.usercode.source import diff, source_of
+from trueloop.rules.rule import Findings, Rule, Severity, call_at, facts
+from trueloop.usercode.source import diff
 
 __all__ = ["OptimizerForeachDisabled"]
 
 MANY: Final = 20  # Tensors: at about 10 microseconds each, their launches take as long as a short forward
 
 
-@final
-class OptimizerForeachDisabled(Rule):
-    code = "SPD107"
-    name = "optimizer-foreach-disabled"
-    severity = Severity.ADVICE
+class OptimizerForeachDisabled(Rule, code="SPD107", severity=Severity.ADVICE):
     not_applicable = "no optimizer held parameters on a GPU"
 
     def on_update_path(self, event: UpdatePath) -> Findings:
@@ -52,23 +47,14 @@ class OptimizerForeachDisabled(Rule):
             f"{event.name} updates {event.one_by_one} of its {event.tensors} tensors on {event.device} one by one, "
             "because of `foreach=False`.",
             fix="Remove `foreach=False`, or use `fused=True`.",
-            evidence={
-                "optimizer": event.name,
-                "device": event.device,
-                "tensors": event.tensors,
-                "one_by_one": event.one_by_one,
-            },
+            evidence=facts(event, "optimizer=name device tensors one_by_one"),
             diff=_together(event.place, event.name),
         )
 
 
 def _together(place: Place | None, name: str) -> str:
     """The call with `foreach=None`, the default."""
-    if place is None:
-        return ""
-    source = source_of(place.path)
-    calls = source.calls(place.line, name)
-    if len(calls) != 1:
-        return ""
-    off = [word.value for word in calls[0].keywords if word.arg == "foreach" and isinstance(word.value, ast.Constant)]
-    return diff(place.path, [source.replacing(off[0], "None")]) if len(off) == 1 else ""
+    source, call = call_at(place, name)
+    words = [] if call is None else call.keywords
+    off = [word.value for word in words if word.arg == "foreach" and isinstance(word.value, ast.Constant)]
+    return diff(source.path, [source.replacing(off[0], "None")]) if len(off) == 1 else ""

@@ -34,11 +34,10 @@ import ast
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, TypeGuard, final
+from typing import Final, TypeGuard
 
 from trueloop.event import DeviceWorked
-from trueloop.finding import Finding, Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Finding, Findings, Rule, Severity, facts
 from trueloop.usercode.source import Edit, Source, called_name, calls_in, diff, source_of
 
 __all__ = ["TimedWithoutSynchronize"]
@@ -69,11 +68,7 @@ class _Timing:
     between: list[ast.stmt]
 
 
-@final
-class TimedWithoutSynchronize(Rule):
-    code = "SPD103"
-    name = "timed-without-synchronize"
-    severity = Severity.WARNING
+class TimedWithoutSynchronize(Rule, code="SPD103", severity=Severity.WARNING):
     not_applicable = "no work was launched on a GPU"
 
     def on_device_worked(self, event: DeviceWorked) -> Findings:
@@ -93,12 +88,7 @@ class TimedWithoutSynchronize(Rule):
             f"This time since line {timing.start.lineno} does not include the {event.device} work of {where}: nothing "
             "waits for the device before the clock is read.",
             fix=f"Call `{wait}` before each clock read.",
-            evidence={
-                "device": event.device,
-                "started": timing.start.lineno,
-                "stopped": timing.clock.lineno,
-                "work": work,
-            },
+            evidence=facts(timing, "device started=start.lineno stopped=clock.lineno", device=event.device, work=work),
             place=source.place(timing.clock),
             diff=_with_wait(source, timing, wait),
         )
