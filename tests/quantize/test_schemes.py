@@ -108,7 +108,7 @@ def test_an_unknown_scheme_is_refused_with_the_nearest() -> None:
 
 
 def test_what_this_machine_cannot_do_is_refused_with_what_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trueloop.quantize.fp8.Fp8.unsupported", lambda _: "this torch has no 8-bit floats")
+    monkeypatch.setattr("trueloop.quantize.weight_only.Fp8.unsupported", lambda _: "this torch has no 8-bit floats")
     with pytest.raises(
         Misuse,
         match=r"fp8 does not work here: this torch has no 8-bit floats\. Nothing was run.*Supported: int8-dynamic,",

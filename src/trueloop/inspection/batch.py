@@ -58,10 +58,6 @@ def _shapes(tensors: Mapping[str, Tensor]) -> Table:
     return Table("The batch", columns, tuple(rows))
 
 
-def _is_image(tensor: Tensor) -> bool:
-    return tensor.dim() == 4 and tensor.shape[1] in (1, 3, 4)
-
-
 def _of_inputs(name: str, tensor: Tensor, facts: Facts) -> Iterator[Part]:
     if tensor.dim() == 4:
         channels = {str(number): tensor[:, number] for number in range(tensor.shape[1])}
@@ -133,7 +129,7 @@ def _caption(targets: Any, number: int, facts: Facts) -> str:
 
 def _samples(tensor: Tensor, captions: list[str], facts: Facts) -> Part | None:
     count = min(len(captions), len(tensor))
-    if _is_image(tensor):
+    if tensor.dim() == 4 and tensor.shape[1] in (1, 3, 4):
         return Picture(f"The first {count} images", tuple(_tiles(tensor[:count], captions)))
     if tensor.dim() == 2 and not tensor.is_floating_point():
         rows = tuple((number, captions[number], _text(tensor[number], facts)) for number in range(count))

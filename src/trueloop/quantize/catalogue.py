@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 __all__ = ["SCHEMES", "find_scheme"]
 
 SCHEMES: Final = {
-    "int8-dynamic": "Int8Dynamic",
-    "int8-weight": "Int8Weight",
-    "int4-weight": "Int4Weight",
-    "int8-static": "Int8Static",
-    "qat": "Qat",
-    "fp8": "Fp8",
-}  # Scheme, which is also the name of its file in this folder -> its class
+    "int8-dynamic": "int8_dynamic.Int8Dynamic",
+    "int8-weight": "weight_only.Int8Weight",
+    "int4-weight": "weight_only.Int4Weight",
+    "int8-static": "int8_static.Int8Static",
+    "qat": "qat.Qat",
+    "fp8": "weight_only.Fp8",
+}  # Scheme -> its file in this folder, and its class
 
 
 def find_scheme(name: str) -> Scheme:
@@ -36,5 +36,6 @@ def find_scheme(name: str) -> Scheme:
 
 
 def _load(name: str) -> Scheme:
-    scheme: Scheme = getattr(import_module(f"trueloop.quantize.{name.replace('-', '_')}"), SCHEMES[name])()
+    file, _, kind = SCHEMES[name].partition(".")
+    scheme: Scheme = getattr(import_module(f"trueloop.quantize.{file}"), kind)()
     return scheme

@@ -17,7 +17,7 @@ from torch.nn.utils import parametrize
 
 from trueloop.quantize.scheme import TABLES
 
-__all__ = ["GROUP", "Float8", "Int4", "Int8", "pack_weights", "replace_module", "round_symmetric"]
+__all__ = ["GROUP", "Float8", "Int4", "Int8", "PackedWeight", "pack_weights", "replace_module", "round_symmetric"]
 
 GROUP: Final = 32  # 4-bit weights that share a scale
 LARGEST_FLOAT8: Final = 448.0  # Of float8_e4m3fn

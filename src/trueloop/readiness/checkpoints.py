@@ -7,9 +7,8 @@ from typing import Any, Final
 
 from trueloop.checkpoint.store import Folder
 from trueloop.errors import BadCheckpoint
-from trueloop.readiness.question import Run, question
+from trueloop.readiness.question import Run, claim_question, question
 from trueloop.readiness.record import Absent
-from trueloop.readiness.validation import claim_result
 from trueloop.results.readiness import Figure, Statement, stated
 
 __all__ = ["best", "contents", "newest", "resumed"]
@@ -79,9 +78,7 @@ def contents(run: Run) -> Statement:
     return stated(SECTION, "good", f"it holds {', '.join(('weights', *NEEDED.values()))}").and_see(address)
 
 
-@question(SECTION, "exact resume", "trueloop probe {run} resume-is-exact")
-def resumed(run: Run) -> Statement:
-    return claim_result(run, SECTION, "resume-is-exact", "a resume is exact", "a resumed run differs")
+resumed = claim_question(SECTION, "exact resume", "resume-is-exact", "a resume is exact", "a resumed run differs")
 
 
 # -- reading training.pt without torch --
@@ -111,15 +108,7 @@ class _KeyReader(pickle.Unpickler):
         return None
 
 
-UNREADABLE: Final = (
-    OSError,
-    StopIteration,
-    zipfile.BadZipFile,
-    pickle.UnpicklingError,
-    EOFError,
-    TypeError,
-    ValueError,
-)
+DAMAGED: Final = (OSError, StopIteration, zipfile.BadZipFile, pickle.UnpicklingError, EOFError, TypeError, ValueError)
 
 
 def keys_of(file: Path) -> set[str]:
@@ -129,6 +118,6 @@ def keys_of(file: Path) -> set[str]:
             inside = next(name for name in packed.namelist() if name.endswith("/data.pkl"))
             with packed.open(inside) as pickled:
                 found = _KeyReader(pickled).load()
-    except UNREADABLE as error:
+    except DAMAGED as error:
         raise Absent(f"checkpoints/{file.parent.name}/{file.name}", f"it cannot be read: {error}") from None
     return {str(key) for key in found} if isinstance(found, dict) else set()

@@ -6,11 +6,12 @@ def duplicates(run: Run) -> Statement: ...
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 from trueloop.readiness.record import Absent, Record
-from trueloop.results.readiness import Statement
+from trueloop.results.readiness import Figure, Statement, stated
 
-__all__ = ["Question", "Run", "answers", "question", "questions_in"]
+__all__ = ["Question", "Run", "answers", "claim_question", "question", "questions_in", "untested"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +71,26 @@ def questions_in(names: dict[str, object]) -> list[Question]:
 def answers(questions: Iterable[Question], run: Run) -> Iterator[Statement]:
     for each in questions:
         yield from each.statements(run)
+
+
+# -- claims of `trueloop probe` --
+
+
+def claim_question(section: str, topic: str, claim: str, holds: str, fails: str, command: str = "") -> Question:
+    """Its answer is the result of a claim in the words of a section; Absent if it was not tested."""
+    answer = partial(_claim_result, section=section, claim=claim, holds=holds, fails=fails)
+    return Question(section, topic, command or f"trueloop probe {{run}} {claim}", answer)
+
+
+def _claim_result(run: Run, section: str, claim: str, holds: str, fails: str) -> Statement:
+    result, measured = (run.record.figure(f"proofs.json#{claim}.{part}") for part in ("result", "measured"))
+    if result.value == "unproved":
+        return untested(run, section, claim, measured)
+    good = result.value == "holds"
+    text = f"{holds if good else fails}: {{measured}}"
+    return stated(section, "good" if good else "bad", text, measured=measured).and_see(*result.addresses)
+
+
+def untested(run: Run, section: str, claim: str, reason: Figure) -> Statement:
+    made = stated(section, "missing", f"{claim}: could not be tested here; {{reason}}", reason=reason)
+    return made.advising(run.command(run.probe, claim=claim))

@@ -2,9 +2,8 @@
 
 from typing import Final
 
-from trueloop.readiness.question import Run, question
+from trueloop.readiness.question import Run, claim_question, question
 from trueloop.readiness.record import Absent
-from trueloop.readiness.validation import claim_result
 from trueloop.results.readiness import Statement, stated
 
 __all__ = ["data", "deterministic", "order", "seeded", "versions"]
@@ -43,13 +42,17 @@ def data(run: Run) -> Statement:
     return made.and_see(*digest.addresses, *other.addresses)
 
 
-@question(SECTION, "two runs give the same results", "trueloop probe {run} runs-are-deterministic")
-def deterministic(run: Run) -> Statement:
-    claim, holds = "runs-are-deterministic", "two runs give the same results"
-    return claim_result(run, SECTION, claim, holds, "two runs give different results")
-
-
-@question(SECTION, "sample order follows the seed", "trueloop probe {run} loader-order-is-seeded")
-def order(run: Run) -> Statement:
-    claim, holds = "loader-order-is-seeded", "the sample order follows the seed"
-    return claim_result(run, SECTION, claim, holds, "the sample order does not follow the seed")
+deterministic = claim_question(
+    SECTION,
+    "two runs give the same results",
+    "runs-are-deterministic",
+    "two runs give the same results",
+    "two runs give different results",
+)
+order = claim_question(
+    SECTION,
+    "sample order follows the seed",
+    "loader-order-is-seeded",
+    "the sample order follows the seed",
+    "the sample order does not follow the seed",
+)

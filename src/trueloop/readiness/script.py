@@ -7,9 +7,8 @@ from typing import Final
 from trueloop.finding import Severity
 from trueloop.readiness import contract, findings
 from trueloop.readiness.performance import DATA_BOUND
-from trueloop.readiness.question import Question, Run, answers, question, questions_in
+from trueloop.readiness.question import Question, Run, answers, claim_question, question, questions_in
 from trueloop.readiness.record import Absent
-from trueloop.readiness.validation import claim_result
 from trueloop.results.readiness import SECTIONS, Readiness, Statement, Status, stated
 from trueloop.rules.catalogue import find_rule, select
 from trueloop.rules.rule import Rule
@@ -169,17 +168,17 @@ def _saved(run: Run) -> Statement:
     return stated("checkpoints", "risk" if lacking else "good", text).and_see(link)
 
 
-@question("checkpoints", "exact resume", PROBE)
-def _resumed(run: Run) -> Statement:
-    return claim_result(run, "checkpoints", "resume-is-exact", "a resume is exact", "a resumed run differs")
-
-
-@question("reproducibility", "two runs give the same results", PROBE)
-def _twice(run: Run) -> Statement:
-    name = "runs-are-deterministic"
-    return claim_result(
-        run, "reproducibility", name, "two runs give the same results", "two runs give different results"
-    )
+_resumed = claim_question(
+    "checkpoints", "exact resume", "resume-is-exact", "a resume is exact", "a resumed run differs", PROBE
+)
+_twice = claim_question(
+    "reproducibility",
+    "two runs give the same results",
+    "runs-are-deterministic",
+    "two runs give the same results",
+    "two runs give different results",
+    PROBE,
+)
 
 
 @question("reproducibility", "versions", AGAIN)

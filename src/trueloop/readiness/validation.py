@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from trueloop.readiness.question import Run, question
+from trueloop.readiness.question import Run, claim_question, question
 from trueloop.readiness.record import Absent, Record
 from trueloop.results.readiness import Figure, Statement, Status, stated
 
-__all__ = ["against_before", "against_constant", "claim_result", "collapsed", "mode", "reached", "repeats", "test"]
+__all__ = ["against_before", "against_constant", "collapsed", "mode", "reached", "repeats", "test"]
 
 AGAIN: Final = "trueloop train {recipe}"
 WITH_VALID: Final = "return Splits(valid=...) from the recipe's data, then: trueloop train {recipe}"
@@ -41,10 +41,13 @@ def mode(run: Run) -> Statement:
     return stated(SECTION, "good", text, modules=modules).and_see(*training.addresses, *graphs.addresses)
 
 
-@question(SECTION, "repeated validation", "trueloop probe {run} evaluation-repeats")
-def repeats(run: Run) -> Statement:
-    holds = "a second validation gives the same results"
-    return claim_result(run, SECTION, "evaluation-repeats", holds, "a second validation gives different results")
+repeats = claim_question(
+    SECTION,
+    "repeated validation",
+    "evaluation-repeats",
+    "a second validation gives the same results",
+    "a second validation gives different results",
+)
 
 
 @question(SECTION, "a constant prediction", AGAIN)
@@ -105,21 +108,6 @@ def test(run: Run) -> Statement:
 
 
 # -- shared --
-
-
-def claim_result(run: Run, section: str, claim: str, holds: str, fails: str) -> Statement:
-    """The result of a claim in the words of a section; Absent if it was not tested."""
-    result, measured = (run.record.figure(f"proofs.json#{claim}.{part}") for part in ("result", "measured"))
-    if result.value == "unproved":
-        return untested(run, section, claim, measured)
-    good = result.value == "holds"
-    text = f"{holds if good else fails}: {{measured}}"
-    return stated(section, "good" if good else "bad", text, measured=measured).and_see(*result.addresses)
-
-
-def untested(run: Run, section: str, claim: str, reason: Figure) -> Statement:
-    made = stated(section, "missing", f"{claim}: could not be tested here; {{reason}}", reason=reason)
-    return made.advising(run.command(run.probe, claim=claim))
 
 
 def _best(record: Record) -> tuple[Figure, Figure, Figure]:

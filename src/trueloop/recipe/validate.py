@@ -81,7 +81,7 @@ def find_problems(recipe: Recipe) -> list[str]:
     sound = _without(recipe, wrong)
     outside = {
         name: f"{name} is {value!r}: {said}"
-        for name, (good, said) in _RANGES.items()
+        for name, (good, said) in ((name, _RANGES[name]) for name in field_types() if name in _RANGES)
         if not _passes(value := getattr(sound, name), good)
     }
     sound = _without(sound, outside)
@@ -109,7 +109,8 @@ def _misfit(name: str, value: Any, kind: Any) -> str | None:
         return next(said for item in value if (said := _misfit(name, item, inside[0])))
     if typing.get_origin(kind) is Literal and isinstance(value, str):
         return f"{name} cannot be {value!r}.{suggestion(name, value, inside)}"
-    return f"{name} cannot be {_shown(value)}: it is {_spoken(kind)}"
+    plain = value is None or isinstance(value, (bool, int, float, str, tuple, list, dict))
+    return f"{name} cannot be {repr(value) if plain else f'a {type(value).__name__}'}: it is {_spoken(kind)}"
 
 
 def _parts(kind: Any) -> tuple[Any, ...]:
@@ -158,27 +159,19 @@ def _spoken(kind: Any) -> str:
     return _WORDS.get(origin or kind, f"a {getattr(kind, '__name__', kind)}")
 
 
-def _shown(value: Any) -> str:
-    return (
-        repr(value)
-        if value is None or isinstance(value, (bool, int, float, str, tuple, list, dict))
-        else f"a {type(value).__name__}"
-    )
-
-
 # -- ranges --
 
 _Range = tuple[Callable[[Any], bool], str]
 
-_AT_LEAST_ONE: Final[_Range] = (lambda value: value >= 1, "it is at least 1")
-_NOT_NEGATIVE: Final[_Range] = (lambda value: value >= 0, "it is 0 or more")
-_POSITIVE: Final[_Range] = (lambda value: value > 0, "it must be more than 0")
+_COUNTS: Final = "plateau epochs steps batch accumulate reference_batch patience max_nonfinite prefetch log_every"
+_MAY_BE_ZERO: Final = "weight_decay step_size workers threads digest_every statistics_every"
 _SHARE: Final[_Range] = (lambda value: 0 <= value <= 1, "it is a share between 0 and 1")
 
 _RANGES: Final[Mapping[str, _Range]] = {
+    **dict.fromkeys(f"{_COUNTS} steps_per_replay".split(), (lambda value: value >= 1, "it is at least 1")),
+    **dict.fromkeys(_MAY_BE_ZERO.split(), (lambda value: value >= 0, "it is 0 or more")),
     "label_smoothing": (lambda value: 0 <= value < 1, "it is 0 or more, and less than 1, as in 0.1"),
     "lr": (lambda value: value > 0, "a learning rate is more than 0, as in 3e-4"),
-    "weight_decay": _NOT_NEGATIVE,
     "momentum": (lambda value: 0 <= value < 1, "it is 0 or more, and less than 1, as in 0.9"),
     "betas": (
         lambda value: all(0 <= beta < 1 for beta in value),
@@ -189,30 +182,14 @@ _RANGES: Final[Mapping[str, _Range]] = {
         "it is a number of steps, or a share of the run below 1, as in 0.05",
     ),
     "final": _SHARE,
-    "step_size": _NOT_NEGATIVE,
     "gamma": _SHARE,
-    "plateau": _AT_LEAST_ONE,
-    "epochs": _AT_LEAST_ONE,
-    "steps": _AT_LEAST_ONE,
-    "batch": _AT_LEAST_ONE,
-    "accumulate": _AT_LEAST_ONE,
-    "reference_batch": _AT_LEAST_ONE,
-    "clip": _POSITIVE,
+    "clip": (lambda value: value > 0, "it must be more than 0"),
     "ema": (lambda value: 0 < value < 1, "a decay lies between 0 and 1, as in 0.999; None: no average"),
-    "patience": _AT_LEAST_ONE,
-    "max_nonfinite": _AT_LEAST_ONE,
-    "workers": _NOT_NEGATIVE,
-    "prefetch": _AT_LEAST_ONE,
-    "steps_per_replay": _AT_LEAST_ONE,
-    "threads": _NOT_NEGATIVE,
     "tensor_ranks": (lambda value: value >= 2, "a layer is shared by at least 2"),
-    "digest_every": _NOT_NEGATIVE,
     "seed": (lambda value: 0 <= value < 2**63, "a seed is a whole number from 0 to 2**63 - 1"),
-    "log_every": _AT_LEAST_ONE,
     "evaluate_every": (lambda value: value >= 1, "it is at least 1; None: at the end of each epoch"),
     "save_every": (lambda value: value >= 1, "it is at least 1; None: after each evaluation"),
     "keep": (lambda value: value >= 1, "it is at least 1: without a checkpoint no run can be resumed"),
-    "statistics_every": _NOT_NEGATIVE,
 }
 """Field -> the condition on its number, and how to say it. None, where a field may be None, is always valid."""
 

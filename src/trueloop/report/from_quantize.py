@@ -9,12 +9,7 @@ from trueloop.results.quantize import Quantization, allowed_of, change_of
 
 __all__ = ["document"]
 
-WHY: Final = {
-    "asked": "kept in float: requested",
-    "larger": "kept in float: would be larger",
-    "costly": "kept in float: costs too much",
-    "": "",
-}
+WHY: Final = {"asked": "requested", "larger": "would be larger", "costly": "costs too much"}  # kept in float
 COLUMNS: Final = (
     Column("layer", "name"),
     Column("kind"),
@@ -42,7 +37,7 @@ def _parts(made: Quantization) -> Iterator[Part]:
             f"{layer.error:.2%}",
             layer.error,
             f"{layer.drop * 100:+.2f}",
-            WHY[layer.kept],
+            f"kept in float: {WHY[layer.kept]}" if layer.kept else "",
         )
         for layer in made.layers
     )

@@ -6,42 +6,26 @@ from statistics import mean
 from typing import Final
 
 from trueloop.report.units import bytes_of, seconds_of
+from trueloop.results import document as doc
 from trueloop.results.check import counted
-from trueloop.results.document import (
-    Axis,
-    Column,
-    Document,
-    Item,
-    Items,
-    Part,
-    Plot,
-    Series,
-    Table,
-    Text,
-    Tone,
-    columns,
-)
 from trueloop.results.tune import Agreement, BatchSizes, Outcome, Trial, Tuning, front, words_of
 
 __all__ = ["document", "trial_line"]
 
-TONES: Final[Mapping[Outcome, Tone]] = {
-    "reference": "",
+TONES: Final[Mapping[Outcome, doc.Tone]] = {
     "kept": "good",
-    "no gain": "",
     "refused": "error",
     "failed": "error",
     "unproved": "warning",
-    "reported": "advice",
 }
 WORDS: Final[Mapping[Outcome, str]] = {"refused": "REFUSED", "reported": "not chosen", "unproved": "not verified"}
 SIGNS: Final = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 WIDEST: Final = 60  # letters of a variant's name; the JSON report has all
 
 
-def document(tuning: Tuning) -> Document:
+def document(tuning: Tuning) -> doc.Document:
     place = tuning.place
-    return Document(
+    return doc.Document(
         title=f"{tuning.subject} tuned for {tuning.objective}",
         parts=tuple(_parts(tuning)),
         notes=tuning.notes,
@@ -52,7 +36,7 @@ def document(tuning: Tuning) -> Document:
     )
 
 
-def trial_line(trial: Trial) -> Items:
+def trial_line(trial: Trial) -> doc.Items:
     """One line, printed as soon as the trial has ended."""
     name = f"{trial.knob}: {words_of(trial.added)}" if trial.added else trial.knob
     numbers = ""
@@ -60,7 +44,8 @@ def trial_line(trial: Trial) -> Items:
         rate, peak = trial.pace.samples_per_second, bytes_of(trial.pace.peak_bytes)
         numbers = f"  {rate:,.0f} samples/s, {trial.speed:.2f}x the reference, {peak}"
     why = f": {trial.said}" if trial.said else ""
-    return Items("", (Item(sign_of(trial.number), f"{name}{numbers}  {_outcome(trial)}{why}", TONES[trial.outcome]),))
+    tone: doc.Tone = "advice" if trial.outcome == "reported" else TONES.get(trial.outcome, "")
+    return doc.Items("", (doc.Item(sign_of(trial.number), f"{name}{numbers}  {_outcome(trial)}{why}", tone),))
 
 
 def sign_of(number: int) -> str:
@@ -90,26 +75,26 @@ def _outcome(trial: Trial) -> str:
     return WORDS.get(trial.outcome, trial.outcome)
 
 
-def _parts(tuning: Tuning) -> Iterator[Part]:
+def _parts(tuning: Tuning) -> Iterator[doc.Part]:
     if tuning.cached:
         when = datetime.fromtimestamp(tuning.when).astimezone().strftime("%Y-%m-%d %H:%M")
         text = f"from the cache: measured on this machine on {when}; --fresh measures again"
-        yield Text(text, tone="warning")
+        yield doc.Text(text, tone="warning")
     yield _table(tuning)
     yield from _explained(tuning)
     yield from _speed_against_memory(tuning)
     if tuning.batches is not None:
         yield _batches(tuning.batches)
     if tuning.idle:
-        yield Items("Not tried", tuple(Item(each.knob, each.why) for each in tuning.idle))
+        yield doc.Items("Not tried", tuple(doc.Item(each.knob, each.why) for each in tuning.idle))
 
 
-def _table(tuning: Tuning) -> Table:
-    numbers = columns("variant", "samples/s", "speed", "step", "peak", "start")
-    heads = (Column("", "number"), *numbers, Column("outcome"))
+def _table(tuning: Tuning) -> doc.Table:
+    numbers = doc.columns("variant", "samples/s", "speed", "step", "peak", "start")
+    heads = (doc.Column("", "number"), *numbers, doc.Column("outcome"))
     best = frozenset(number for number, trial in enumerate(tuning.trials) if trial.number == tuning.winner)
     note = "Speed is relative to the reference. Each trial alternates with the best before it; rates follow from that."
-    return Table("", heads, tuple(_row(trial, tuning.winner) for trial in tuning.trials), note, best)
+    return doc.Table("", heads, tuple(_row(trial, tuning.winner) for trial in tuning.trials), note, best)
 
 
 def _row(trial: Trial, winner: int) -> tuple[str, ...]:
@@ -126,50 +111,50 @@ def _row(trial: Trial, winner: int) -> tuple[str, ...]:
     return sign_of(trial.number), variant_in_words(trial)[:WIDEST], *numbers, outcome
 
 
-def _explained(tuning: Tuning) -> Iterator[Items]:
+def _explained(tuning: Tuning) -> Iterator[doc.Items]:
     verified = tuple(
-        Item(sign_of(trial.number), agreement_in_words(trial.agreement), "good")
+        doc.Item(sign_of(trial.number), agreement_in_words(trial.agreement), "good")
         for trial in tuning.trials
         if trial.outcome == "kept" and trial.agreement is not None
     )
     if verified:
         hint = "against fp32, eager, on the same batches and initial weights"
-        yield Items("Verified: the same training", verified, "good", hint=hint)
+        yield doc.Items("Verified: the same training", verified, "good", hint=hint)
     refused = tuple(
-        Item(sign_of(trial.number), trial.said + (f" ({agreement_in_words(same)})" if same else ""), "error")
+        doc.Item(sign_of(trial.number), trial.said + (f" ({agreement_in_words(same)})" if same else ""), "error")
         for trial in tuning.trials
         if trial.outcome == "refused"
         for same in [trial.agreement]
     )
     if refused:
-        yield Items("Refused", refused, "error", hint="faster, but a different training")
+        yield doc.Items("Refused", refused, "error", hint="faster, but a different training")
     failed = tuple(
-        Item(sign_of(trial.number), f"{_outcome(trial)}: {trial.said}", "warning")
+        doc.Item(sign_of(trial.number), f"{_outcome(trial)}: {trial.said}", "warning")
         for trial in tuning.trials
         if trial.outcome in ("failed", "unproved") and trial.said
     )
     if failed:
-        yield Items("Without a result", failed, "warning")
+        yield doc.Items("Without a result", failed, "warning")
 
 
-def _speed_against_memory(tuning: Tuning) -> Iterator[Part]:
+def _speed_against_memory(tuning: Tuning) -> Iterator[doc.Part]:
     measured = [(trial, trial.pace.peak_bytes) for trial in tuning.trials if trial.pace is not None and trial.speed > 0]
     if len(measured) < 2:
         return
     best = front(tuning.trials)
-    groups: dict[tuple[str, Tone], list[tuple[Trial, int]]] = {
+    groups: dict[tuple[str, doc.Tone], list[tuple[Trial, int]]] = {
         ("not beaten in both", "good"): [],
         ("refused", "error"): [],
     }
     for trial, peak in measured:
-        key: tuple[str, Tone] = ("other trials", "")
+        key: tuple[str, doc.Tone] = ("other trials", "")
         if trial in best:
             key = ("not beaten in both", "good")
         elif trial.outcome == "refused":
             key = ("refused", "error")
         groups.setdefault(key, []).append((trial, peak))
     series = tuple(
-        Series(
+        doc.Series(
             name,
             tuple((peak, trial.speed) for trial, peak in group),
             tone,
@@ -183,19 +168,19 @@ def _speed_against_memory(tuning: Tuning) -> Iterator[Part]:
         if group
     )
     hint = "up is faster, left is smaller; numbers are the trials"
-    x, y = Axis("peak memory", unit="B", zero=True), Axis("speed", unit="x", zero=True)
-    yield Plot("Speed against memory", series, x, y, hint=hint)
+    x, y = doc.Axis("peak memory", unit="B", zero=True), doc.Axis("speed", unit="x", zero=True)
+    yield doc.Plot("Speed against memory", series, x, y, hint=hint)
     listed = ", ".join(f"{sign_of(trial.number)} ({trial.speed:.2f}x)" for trial in best)
-    yield Text(f"Verified, and not beaten in both speed and memory: {listed}")
+    yield doc.Text(f"Verified, and not beaten in both speed and memory: {listed}")
 
 
-def _batches(sizes: BatchSizes) -> Items:
+def _batches(sizes: BatchSizes) -> doc.Items:
     first = sizes.tried[0][1]
-    items = [Item(f"{size:,}", f"{rate / first:.2f}x, {bytes_of(peak)}") for size, rate, peak in sizes.tried]
+    items = [doc.Item(f"{size:,}", f"{rate / first:.2f}x, {bytes_of(peak)}") for size, rate, peak in sizes.tried]
     how = "measured" if sizes.measured else f"estimated; the limit is {sizes.limit}"
-    items.append(Item("", f"knee at {sizes.knee:,}; the largest that fits is about {sizes.largest:,} ({how})"))
+    items.append(doc.Item("", f"knee at {sizes.knee:,}; the largest that fits is about {sizes.largest:,} ({how})"))
     hint = "they change the training, so they are not chosen: use --allow batch"
-    return Items("Larger batches", tuple(items), hint=hint)
+    return doc.Items("Larger batches", tuple(items), hint=hint)
 
 
 def _winner(tuning: Tuning) -> str:

@@ -36,13 +36,10 @@ def _crash(crash: CrashExplanation) -> str:
 
 def _command(level: str, place: Place | None, title: str, message: str) -> str:
     at = {"file": shown_path(place.path), "line": str(place.line)} if place else {}
-    properties = ",".join(f"{key}={_property(value)}" for key, value in {**at, "title": title}.items())
+    values = {key: _data(text).replace(":", "%3A").replace(",", "%2C") for key, text in {**at, "title": title}.items()}
+    properties = ",".join(f"{key}={text}" for key, text in values.items())
     return f"::{level} {properties}::{_data(message)}"
 
 
 def _data(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")

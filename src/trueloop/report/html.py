@@ -39,17 +39,14 @@ PAGE: Final = """<!doctype html>
 
 
 def render(document: doc.Document) -> str:
-    body = "\n".join(piece for piece in _body(document) if piece)
-    return PAGE.format(
-        title=escape(document.name or document.title), style=STYLE.read_text(encoding="utf-8"), body=body
-    )
+    title, body = escape(document.name or document.title), "\n".join(piece for piece in _body(document) if piece)
+    return PAGE.format(title=title, style=STYLE.read_text(encoding="utf-8"), body=body)
 
 
 def _body(document: doc.Document) -> Iterator[str]:
     title = escape(document.title)
-    yield (
-        f'<h1 class="{document.tone}"><span class="tone">{title}</span></h1>' if document.tone else f"<h1>{title}</h1>"
-    )
+    toned = f'<h1 class="{document.tone}"><span class="tone">{title}</span></h1>'
+    yield toned if document.tone else f"<h1>{title}</h1>"
     yield f'<p class="soft">{prose(document.subtitle)}</p>' if document.subtitle else ""
     yield from (f'<article class="warning">{prose(note)}</article>' for note in document.notes)
     plots: list[str] = []
@@ -125,7 +122,7 @@ def _table(table: doc.Table) -> Iterator[str]:
     yield f'<div class="wide"><table><tr>{heads}</tr>'
     for number, row in enumerate(table.rows):
         cells = (
-            f'<td class="{column.kind}">{_bar(value, largest[at]) if at in largest else _cell(value, column.kind)}</td>'
+            f'<td class="{column.kind}">{_cell(value, column.kind, largest.get(at))}</td>'
             for at, (value, column) in enumerate(zip(row, table.columns, strict=True))
         )
         yield f'<tr class="best">{"".join(cells)}</tr>' if number in table.best else f"<tr>{''.join(cells)}</tr>"
@@ -133,11 +130,9 @@ def _table(table: doc.Table) -> Iterator[str]:
     yield f'<p class="soft">{prose(table.note)}</p>' if table.note else ""
 
 
-def _cell(value: Any, kind: Any) -> str:
-    return escape(cell(value, kind))
-
-
-def _bar(value: float | None, largest: float) -> str:
+def _cell(value: Any, kind: Any, largest: float | None) -> str:
+    if largest is None:
+        return escape(cell(value, kind))
     return "" if value is None else f'<i style="width: {100 * value / largest:.1f}%"></i>'
 
 
@@ -155,10 +150,9 @@ def _card(card: doc.Card) -> Iterator[str]:
     badge = f'<span class="badge">{escape(card.badge)}</span>' if card.badge else ""
     yield f'<article class="{card.tone}"><header><h2>{badge}{escape(card.heading)}</h2>'
     yield f"<code>{escape(where(card.place))}</code></header>" if card.place else "</header>"
-    lines = [
-        f"<span{_here(card, number)}><i>{number}</i>{escape(text)}</span>"
-        for number, text in lines_around(card.place, card.source, 2)
-    ]
+    here = {card.place.line: ' class="here"'} if card.place is not None else {}
+    around = lines_around(card.place, card.source, 2)
+    lines = [f"<span{here.get(number, '')}><i>{number}</i>{escape(text)}</span>" for number, text in around]
     yield f"<pre>{''.join(lines)}</pre>" if lines else ""
     yield f'<p class="message">{prose(card.message)}</p>'
     rows = [*card.rows, *([("fix", card.fix)] if card.fix else []), *card.details]
@@ -166,16 +160,10 @@ def _card(card: doc.Card) -> Iterator[str]:
     yield f"{_diff(card.diff)}</article>"
 
 
-def _here(card: doc.Card, number: int) -> str:
-    return ' class="here"' if card.place is not None and number == card.place.line else ""
-
-
 def _diff(diff: str) -> str:
     kinds = {"+": "plus", "-": "minus"}
-    lines = (
-        (line, "soft" if line.startswith(("---", "+++", "@@")) else kinds.get(line[:1], ""))
-        for line in diff.splitlines()
-    )
+    heads = ("---", "+++", "@@")
+    lines = ((line, "soft" if line.startswith(heads) else kinds.get(line[:1], "")) for line in diff.splitlines())
     spans = "".join(f'<span class="{kind}">{escape(line)}</span>' for line, kind in lines)
     return f"<pre>{spans}</pre>" if spans else ""
 

@@ -94,9 +94,8 @@ def _item(item: doc.Item) -> str:
     links = ", ".join(f"[{_span(link.text)}]({link.target})" for link in item.links)
     label = f"{plain(item.label)}: " if item.label else ""
     evidence = f" — {links}" if links else ""
-    return f"- {SIGN[item.tone]} {label}{plain(item.text)}{evidence}" + (
-        f" → {_span(item.command)}" if item.command else ""
-    )
+    command = f" → {_span(item.command)}" if item.command else ""
+    return f"- {SIGN[item.tone]} {label}{plain(item.text)}{evidence}{command}"
 
 
 def plain(text: str) -> str:

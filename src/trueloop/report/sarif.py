@@ -28,13 +28,7 @@ def render(result: Verdict | Proofs) -> str:
     rules = {finding.code: finding for finding in verdict.findings}
     order = {code: index for index, code in enumerate(rules)}
     run = {
-        "tool": {
-            "driver": {
-                "name": "trueloop",
-                "version": __version__,
-                "rules": [_rule(finding) for finding in rules.values()],
-            }
-        },
+        "tool": {"driver": {"name": "trueloop", "version": __version__, "rules": list(map(_rule, rules.values()))}},
         "invocations": [_invocation(verdict)],
         "originalUriBaseIds": {ROOT: {"uri": Path(full_path("")).absolute().as_uri() + "/"}},
         "columnKind": "unicodeCodePoints",

@@ -95,9 +95,7 @@ def _code(console: Console, part: doc.Code) -> None:
 
 
 def _diff_style(text: str) -> str:
-    if text.startswith(("---", "+++", "@@")):
-        return "dim"
-    return {"+": "green", "-": "red"}.get(text[:1], "")
+    return "dim" if text.startswith(("---", "+++", "@@")) else {"+": "green", "-": "red"}.get(text[:1], "")
 
 
 def _facts(console: Console, facts: doc.Facts) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 from trueloop.event import Place
 
 __all__ = ["Axis", "Bars", "Card", "Code", "Column", "Document", "Facts", "Item", "Items", "Kind", "Lane", "Lanes"]
-__all__ = ["Link", "Part", "Picture", "Plot", "Segment", "Series", "Show", "Table", "Text", "Tile", "Tone", "cell"]
+__all__ += ["Link", "Part", "Picture", "Plot", "Segment", "Series", "Show", "Table", "Text", "Tile", "Tone", "cell"]
 __all__ += ["columns"]
 
 Kind = Literal["name", "text", "shape", "count", "real", "flag", "number", "bar"]

@@ -16,24 +16,15 @@ from statistics import median
 from string import Formatter
 from typing import Any, Final, Literal
 
-__all__ = ["SECTIONS", "VERDICTS", "Figure", "Readiness", "Shown", "Statement", "Status", "condensed", "middle_of"]
+__all__ = ["SECTIONS", "Figure", "Readiness", "Shown", "Statement", "Status", "condensed", "middle_of"]
 __all__ += ["stated", "verdict_of"]
 
 Status = Literal["good", "note", "risk", "missing", "bad"]
 """note: a neutral fact. missing: nothing was recorded or tested that could answer it."""
 Verdict = Literal["ready", "ready with risks", "not ready"]
-VERDICTS: Final[tuple[Verdict, ...]] = ("not ready", "ready with risks", "ready")  # from the worst to the best
 SECTIONS: Final = (
-    "model",
-    "data",
-    "contract",
-    "validation",
-    "checkpoints",
-    "reproducibility",
-    "failure detection",
-    "performance",
-    "findings",
-    "larger data",
+    *("model", "data", "contract", "validation", "checkpoints", "reproducibility"),
+    *("failure detection", "performance", "findings", "larger data"),
 )  # In the order of the note
 
 _ADDRESS: Final = re.compile(r"\[([^\[\]]+)\]")

@@ -2,6 +2,7 @@
 the run."""
 
 from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, final
@@ -49,17 +50,9 @@ def _installed(name: str) -> bool:
 
 
 def _open(name: str, folder: Path, recipe: Mapping[str, Any]) -> Hook:
-    if name == "tensorboard":
-        from trueloop.track.tensorboard import TensorBoard
-
-        return TensorBoard(folder)
-    if name == "wandb":
-        from trueloop.track.wandb import Wandb
-
-        return Wandb(folder, recipe)
-    from trueloop.track.mlflow import Mlflow
-
-    return Mlflow(folder, recipe)
+    module = import_module(f"trueloop.track.{name}")
+    hook: Hook = module.TensorBoard(folder) if name == "tensorboard" else getattr(module, name.title())(folder, recipe)
+    return hook
 
 
 @final

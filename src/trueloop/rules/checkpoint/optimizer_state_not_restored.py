@@ -97,6 +97,7 @@ class OptimizerStateNotRestored(Rule, code="CKP102", severity=Severity.ERROR):
 
     def _not_saved(self, event: FileWritten, resumed: Resumed, counter: SavedCounter) -> Finding:
         file = shown_path(event.file)
+        read = next(loaded.value for loaded in resumed.contents.counters if loaded.name == counter.name)
         return self.finding(
             event,
             f"{file} is saved for the next resume with the model and {counter.name} = {counter.value}, "
@@ -105,14 +106,10 @@ class OptimizerStateNotRestored(Rule, code="CKP102", severity=Severity.ERROR):
             evidence={
                 "file": file,
                 "optimizer": resumed.name,
-                "counter": {"name": counter.name, "read": _value(resumed, counter.name), "written": counter.value},
+                "counter": {"name": counter.name, "read": read, "written": counter.value},
                 "loaded": resumed.place,
             },
         )
-
-
-def _value(resumed: Resumed, name: str) -> int:
-    return next(counter.value for counter in resumed.contents.counters if counter.name == name)
 
 
 def _increased(before: tuple[SavedCounter, ...], now: tuple[SavedCounter, ...]) -> SavedCounter | None:

@@ -103,7 +103,8 @@ def _reading(source: Source, save: ast.Call) -> list[Edit] | None:
     written = isinstance(save.args[FILE], ast.Constant)
     names = _names_of_load(source)
     loads = [call for call in calls_in(source.tree) if called_name(call) == "load" and source.text(call.func) in names]
-    mine = [call for call in loads if not (written and call.args and _is_other_constant(call.args[0], source, file))]
+    others = [call for call in loads if written and call.args and isinstance(call.args[0], ast.Constant)]
+    mine = [call for call in loads if call not in others or source.text(call.args[0]) == file]
     if not mine:
         return []
     call = mine[0]
@@ -119,10 +120,6 @@ def _reading(source: Source, save: ast.Call) -> list[Edit] | None:
     arguments += [f"{k.arg}={source.text(k.value)}" for k in call.keywords if k.arg != "weights_only"]
     text = f"{model.id}.load_state_dict({source.text(call.func)}({', '.join(arguments)}))"
     return [source.replacing(statement, text)]
-
-
-def _is_other_constant(node: ast.expr, source: Source, file: str) -> bool:
-    return isinstance(node, ast.Constant) and source.text(node) != file
 
 
 def _names_of_load(source: Source) -> set[str]:

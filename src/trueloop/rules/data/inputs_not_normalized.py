@@ -92,9 +92,5 @@ def _is_raw_pixels(event: FirstLayerInput) -> bool:
 
 def _is_flat_image(event: FirstLayerInput) -> bool:
     """Rows of bytes with columns of equal range."""
-    return (
-        len(event.shape) == 2
-        and event.shape[1] >= COLUMNS
-        and event.integer_share >= WHOLE
-        and event.largest >= BYTE - 5
-    )
+    wide = len(event.shape) == 2 and event.shape[1] >= COLUMNS
+    return wide and event.integer_share >= WHOLE and event.largest >= BYTE - 5

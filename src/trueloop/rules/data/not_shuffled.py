@@ -32,6 +32,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
+from statistics import fmean
 from typing import Final
 
 from trueloop.event import BatchInspected, RunEnded
@@ -71,11 +72,11 @@ class NotShuffled(Rule, code="DAT102", severity=Severity.WARNING):
             blocks = _blocks(chunks)
             if strength < STRENGTH or sigmas < SIGMAS or blocks > len(classes) + len(classes) // 3:
                 continue
-            first = batches[0]
+            first, per_batch = batches[0], fmean(len(set(batch.labels)) for batch in batches)
             yield self.finding(
                 first,
                 f"The training loader {_ORDERS[first.order]} and its {len(classes)} classes come in {blocks} blocks: "
-                f"{len(batches)} batches contain {_per_batch(batches):.1f} classes on average.",
+                f"{len(batches)} batches contain {per_batch:.1f} classes on average.",
                 fix="Pass `shuffle=True` to the training `DataLoader`."
                 if first.order == "sequential"
                 else "Shuffle the stream at its source, with a shuffle buffer or a random file order.",
@@ -123,7 +124,3 @@ def _blocks(chunks: list[list[int]]) -> int:
     """1 + how often the most frequent class differs between consecutive chunks."""
     leading = [Counter(chunk).most_common(1)[0][0] for chunk in chunks]
     return 1 + sum(after != before for before, after in pairwise(leading))
-
-
-def _per_batch(batches: list[BatchInspected]) -> float:
-    return sum(len(set(batch.labels)) for batch in batches) / len(batches)

@@ -37,7 +37,7 @@ loaders over parts of one dataset can be compared.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -168,9 +168,8 @@ class TrainValidationOverlap(Rule, code="DAT101", severity=Severity.ERROR):
         """None if the evaluation uses the training data on purpose, or came before all training."""
         last = self._last_start(loader, side)
         before = {other: trained for other, trained in training.items() if trained.first.step < last}
-        numbers = [
-            _by_numbers(event, other, side) for other in before if (event := self._numbers(loader, other)) is not None
-        ]
+        shared = {other: self._shared.get((loader, other)) or self._shared.get((other, loader)) for other in before}
+        numbers = [_by_numbers(event, other, side) for other, event in shared.items() if event is not None]
         if numbers:
             return max(numbers, key=lambda overlap: overlap.share)
         datasets = {other.first.dataset for other in before.values()} - {-1}
@@ -189,9 +188,6 @@ class TrainValidationOverlap(Rule, code="DAT101", severity=Severity.ERROR):
         whole = _is_whole(side, hits, coverage)
         unseen = _unseen(side, before.values(), len(known))
         return _Overlap(len(side.rows), hits, by_nature, unseen, coverage, whole, part, everything)
-
-    def _numbers(self, loader: int, other: int) -> RowsShared | None:
-        return self._shared.get((loader, other)) or self._shared.get((other, loader))
 
     def _last_start(self, loader: int, side: _Side) -> int:
         """The step of the last pass over a loader in this life of the model."""
@@ -249,10 +245,8 @@ def _duplicates_expected(side: _Side, training: list[_Side]) -> float | None:
 
 def _unseen(side: _Side, training: Iterable[_Side], known: int) -> float:
     """Samples that may be known through duplicates none of which was seen among the pairs of each pass."""
-    looked = [
-        side.pass_one.total(),
-        *(other.pass_one.total() for other in training if not other.first.with_replacement),
-    ]
+    others = (other for other in training if not other.first.with_replacement)
+    looked = [each.pass_one.total() for each in (side, *others)]
     return UNSEEN * len(side.rows) * known / max(1.0, sum(size * (size - 1) / 2 for size in looked))
 
 
@@ -274,13 +268,9 @@ def _never_repeats(training: Iterable[_Side], passes: Iterable[list[BatchInspect
     """No sample of the first pass occurs in a later one, although some should."""
     sides = {side.first.loader: side for side in training}
     expected, met = 0.0, 0
-    for batch in _later(passes):
+    for batch in (batch for batches in passes for batch in batches if batch.passes > 1 and batch.stepped is not None):
         side = sides.get(batch.loader)
         if side is not None and batch.optimizers_built == side.first.optimizers_built and side.first.samples:
             expected += len(batch.rows) * len(side.pass_one) / side.first.samples
             met += sum(row in side.pass_one for row in batch.rows)
     return expected >= EXPECTED and not met
-
-
-def _later(passes: Iterable[list[BatchInspected]]) -> Iterator[BatchInspected]:
-    return (batch for batches in passes for batch in batches if batch.passes > 1 and batch.stepped is not None)

@@ -28,7 +28,6 @@ before their one backward).
 
 import ast
 import builtins
-from collections.abc import Iterator
 from typing import Final
 
 from trueloop.event import GraphsAlive, ModelSeen, Place, RunEnded
@@ -108,14 +107,11 @@ def _names_at(source: Source, place: Place, training: bool) -> frozenset[str]:
     """The variable names of the loss on this line."""
     if training:
         expression = source.backward_target(place.line)
-        return frozenset() if expression is None else frozenset(_names_in(expression))
+        inside = () if expression is None else ast.walk(expression)
+        return frozenset(node.id for node in inside if isinstance(node, ast.Name))
     statement = source.statement(place.line)
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     return frozenset(target.id for target in targets if isinstance(target, ast.Name))
-
-
-def _names_in(node: ast.AST) -> Iterator[str]:
-    return (inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name))
 
 
 def _kept_by(statement: ast.AST) -> ast.expr | None:

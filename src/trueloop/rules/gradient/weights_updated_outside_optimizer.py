@@ -40,7 +40,7 @@ import ast
 from math import isclose
 from typing import Final, Literal
 
-from trueloop.event import ChangedWeight, Place, WeightsCompared
+from trueloop.event import Place, WeightsCompared
 from trueloop.rules.rule import Findings, Rule, Severity
 from trueloop.usercode.source import Source, called_name, calls_in, source_of
 
@@ -110,15 +110,8 @@ def _kind(event: WeightsCompared) -> Kind:
         return ""
     if all(weight.gradient_factor < 0 and weight.gradient_share >= GRADIENT_SHARE for weight in written):
         return "gradient"
-    return "decay" if all(_is_decay(weight) for weight in written) else ""
-
-
-def _is_decay(weight: ChangedWeight) -> bool:
-    return (
-        weight.gradient_share < GRADIENT_SHARE
-        and -STRONGEST_DECAY < weight.weight_factor < 0
-        and weight.weight_decay > 0
-    )
+    decayed = all(-STRONGEST_DECAY < weight.weight_factor < 0 < weight.weight_decay for weight in written)
+    return "decay" if decayed and all(weight.gradient_share < GRADIENT_SHARE for weight in written) else ""
 
 
 def _same_decay(seen: list[WeightsCompared]) -> bool:

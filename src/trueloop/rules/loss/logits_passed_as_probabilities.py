@@ -83,11 +83,8 @@ def _what_is_wrong(event: LossComputed) -> str:
         scores = event.rows == "scores" and high > CLEARLY_POSITIVE
         if scores and (event.function == "nll_loss" or event.target_rows_sum_to_one):
             return f"logits from {low:.3g} to {high:.3g} instead of log-probabilities, which are never above 0"
-    if event.function == "binary_cross_entropy" and _clamped_scores(event.preceding):
+    before = event.preceding
+    clamped = any(name.startswith(_CLAMPS) for name in before) and before[-1].startswith(_LINEAR)
+    if event.function == "binary_cross_entropy" and clamped:
         return f"logits clamped to [{low:.3g}, {high:.3g}]: values outside get no gradient"
     return ""
-
-
-def _clamped_scores(behind: tuple[str, ...]) -> bool:
-    """A clamp directly after a linear layer or a convolution."""
-    return any(name.startswith(_CLAMPS) for name in behind) and behind[-1].startswith(_LINEAR)

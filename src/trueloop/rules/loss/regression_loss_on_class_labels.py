@@ -59,9 +59,10 @@ class RegressionLossOnClassLabels(Rule, code="LOS104", severity=Severity.ERROR):
                 return
         elif not event.target_used_as_class or (not over_row and event.target_distinct < LEAST_CLASSES):
             return
+        outputs = f"{event.input_shape[1]} outputs" if _several_scores(event) else "one output"
         yield self.finding(
             event,
-            f"`{event.function}` compares {_outputs(event)} with class indices {event.target_range[0]:g} to "
+            f"`{event.function}` compares {outputs} per sample with class indices {event.target_range[0]:g} to "
             f"{event.target_range[1]:g} as if they were amounts.",
             fix="Use `cross_entropy(logits, y)`: one output per class, integer class indices of shape [batch].",
             evidence=facts(
@@ -85,7 +86,3 @@ def _spread_over_rows(event: LossComputed) -> bool:
     shapes = len(event.input_shape) == 2 and event.target_shape == (batch, 1)
     few = event.target_distinct >= LEAST_CLASSES or event.target_used_as_class
     return shapes and few and event.target_range[1] < classes
-
-
-def _outputs(event: LossComputed) -> str:
-    return f"{event.input_shape[1]} outputs per sample" if _several_scores(event) else "one output per sample"

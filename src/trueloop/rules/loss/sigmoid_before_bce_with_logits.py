@@ -64,9 +64,10 @@ class SigmoidBeforeBceWithLogits(Rule, code="LOS102", severity=Severity.ERROR):
         if calls < (CALLS if activation else CALLS_BY_VALUE):
             return
         removal = self._removal.get(event.place)
+        values = "" if event.input_range is None else " (values {:.3g} to {:.3g})".format(*event.input_range)
         yield self.finding(
             event,
-            f"`binary_cross_entropy_with_logits` gets the output of a {name}{_range(event)} and applies sigmoid again: "
+            f"`binary_cross_entropy_with_logits` gets the output of a {name}{values} and applies sigmoid again: "
             "no sample can be predicted negative.",
             fix=f"Remove the {name} and pass the logits to `binary_cross_entropy_with_logits`.",
             evidence=facts(event, "loss=place input_shape input_range produced_by=preceding", calls=calls),
@@ -80,7 +81,3 @@ def _fills_the_unit_interval(event: LossComputed) -> bool:
         return False
     low, high = event.input_range
     return 0 <= low < REACH and 1 - REACH < high <= 1
-
-
-def _range(event: LossComputed) -> str:
-    return "" if event.input_range is None else " (values {:.3g} to {:.3g})".format(*event.input_range)

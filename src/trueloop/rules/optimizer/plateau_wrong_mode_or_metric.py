@@ -139,7 +139,8 @@ class PlateauWrongModeOrMetric(Rule, code="OPT109", severity=Severity.ERROR):
         text = source.text(given) if source and given else ""
         shown = f"`{text}`" if text else "a value"
         course = f"from {values[0]:.4g} to {values[-1]:.4g} in {len(values)} calls"
-        if history.counts() and (_is_counter(given) or (values[0] in (0, 1) and len(values) >= COUNTED)):
+        is_counter = given is not None and not _words(given).isdisjoint(_COUNTERS)
+        if history.counts() and (is_counter or (values[0] in (0, 1) and len(values) >= COUNTED)):
             return self._report(history, text, f"gets {shown}, a counter ({course}), not a metric", None)
         if history.is_constant() and (_is_unassigned(source, given) or _is_measured(values[0])):
             same = f"always {values[0]:.6g} in {len(values)} calls: it is never recomputed"
@@ -222,10 +223,6 @@ def _assigned(source: Source, given: ast.expr) -> list[ast.expr]:
     found = [node for node in ast.walk(source.tree) if isinstance(node, (ast.Assign, ast.AugAssign))]
     targets = [(node, node.targets if isinstance(node, ast.Assign) else [node.target]) for node in found]
     return [node.value for node, into in targets if any(isinstance(t, ast.Name) and t.id == name.id for t in into)]
-
-
-def _is_counter(given: ast.expr | None) -> bool:
-    return given is not None and not _words(given).isdisjoint(_COUNTERS)
 
 
 def _is_unassigned(source: Source | None, given: ast.expr | None) -> bool:

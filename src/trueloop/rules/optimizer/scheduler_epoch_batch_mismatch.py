@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from trueloop.event import EpochStarted, Place, RunEnded, ScheduleEnded, ScheduleStepped, Stepped
-from trueloop.rules.rule import Finding, Findings, Rule, Severity
+from trueloop.rules.rule import Finding, Findings, Rule, Severity, facts
 from trueloop.usercode.rewrite import loops_around, move_statement, sole_call
 from trueloop.usercode.source import diff, source_of
 
@@ -43,12 +43,8 @@ __all__ = ["SchedulerEpochBatchMismatch"]
 CYCLES: Final = ("OneCycleLR", "CyclicLR")  # Schedulers defined per batch
 LENGTHY: Final = ("CosineAnnealingLR", "LinearLR", "PolynomialLR")  # Schedulers with a length, in batches or epochs
 NEITHER: Final = (
-    *CYCLES,
-    "CosineAnnealingLR",
-    "CosineAnnealingWarmRestarts",
-    "SequentialLR",
-    "ChainedScheduler",
-    "ReduceLROnPlateau",
+    *(*CYCLES, "CosineAnnealingLR", "CosineAnnealingWarmRestarts"),
+    *("SequentialLR", "ChainedScheduler", "ReduceLROnPlateau"),
 )  # Schedulers whose learning rate rises again or depends on something else: a low value is not a finished decay
 PLANNED: Final = 5  # A cycle is in optimizer steps if the run took 1/5 (accumulation over four) to 2 times its length
 LONGEST_IN_EPOCHS: Final = 100  # A repeating cycle longer than this is not in epochs
@@ -149,15 +145,13 @@ class SchedulerEpochBatchMismatch(Rule, code="OPT107", severity=Severity.ERROR):
         )
 
     def _report(self, record: _Record, ended: ScheduleEnded, message: str, fix: str, patch: str) -> Finding:
-        evidence = {
-            "schedule": ended.name,
-            "length": ended.length,
-            "schedule_steps": ended.steps,
-            "optimizer_steps": ended.optimizer_steps,
-            "highest_learning_rate": record.highest,
-            "last_learning_rate": record.last.learning_rates[:1],
-            "created_at": ended.place,
-        }
+        evidence = facts(
+            ended,
+            "schedule=name length schedule_steps=steps optimizer_steps highest_learning_rate last_learning_rate",
+            highest_learning_rate=record.highest,
+            last_learning_rate=record.last.learning_rates[:1],
+            created_at=ended.place,
+        )
         return self.finding(record.last, message, fix=fix, evidence=evidence, diff=patch)
 
 

@@ -89,6 +89,7 @@ class ParametersDifferAcrossRanks(Rule, code="PAR103", severity=Severity.ERROR):
         last = mine[differing[-1]]
         pair = worst[differing[-1]]
         assert pair is not None
+        apart = {str(index): round(two[0].distance(two[1]), 6) if two else 0.0 for index, two in worst.items()}
         early = differing[0] == 0
         when = "from before the first step" if early else f"since step {differing[0]}"
         return self.finding(
@@ -103,7 +104,7 @@ class ParametersDifferAcrossRanks(Rule, code="PAR103", severity=Severity.ERROR):
                 "parameter": pair[0].name,
                 f"rank_{last.rank}": list(pair[0].values),
                 f"rank_{other}": list(pair[1].values),
-                "relative_difference_by_step": {str(i): _distance(worst[i]) for i in looks},
+                "relative_difference_by_step": apart,
                 "gradients_exchanged_by": self._shared[last.rank].by,
             },
         )
@@ -122,7 +123,3 @@ def _worst(mine: ParametersSampled, theirs: ParametersSampled, equal: set[str]) 
     copies = [(a, b) for a, b in _pairs(mine, theirs) if (a.exchanged and b.exchanged) or a.name in equal]
     worst = max(copies, key=lambda pair: pair[0].distance(pair[1]), default=None)
     return worst if worst is not None and worst[0].distance(worst[1]) > PARAMETER_DRIFT else None
-
-
-def _distance(pair: _Pair | None) -> float:
-    return 0.0 if pair is None else round(pair[0].distance(pair[1]), 6)

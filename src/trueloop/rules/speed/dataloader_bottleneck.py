@@ -61,7 +61,9 @@ class DataloaderBottleneck(Rule, code="SPD101", severity=Severity.WARNING):
         if loader is None or event.steps < STEPS:
             return
         self._checked = True
-        if not (_sleeps(event, loader) if event.device == "cpu" else _starves(event)):
+        long = event.waited_ms >= max(WAIT_MS, SHARE * event.step_ms)
+        starves = long and event.idle is not None and event.idle >= IDLE
+        if not (_sleeps(event, loader) if event.device == "cpu" else starves):
             return
         share = event.waited_ms / event.step_ms
         idle = "The loader thread sleeps" if event.device == "cpu" else f"The {event.device} device is idle"
@@ -76,7 +78,7 @@ class DataloaderBottleneck(Rule, code="SPD101", severity=Severity.WARNING):
                 step_ms=round(event.step_ms, 2),
                 waited_ms=round(event.waited_ms, 2),
                 share=round(share, 2),
-                ms_per_sample=_cost(event, loader),
+                ms_per_sample=round(_loading_ms(event, loader) / loader.batch_size, 3) if loader.batch_size else None,
                 steps=event.steps,
                 device_idle_at_arrival=event.idle,
             ),
@@ -93,17 +95,9 @@ def _sleeps(event: BatchesAwaited, loader: LoaderSeen) -> bool:
     )
 
 
-def _starves(event: BatchesAwaited) -> bool:
-    return event.waited_ms >= max(WAIT_MS, SHARE * event.step_ms) and event.idle is not None and event.idle >= IDLE
-
-
 def _loading_ms(event: BatchesAwaited, loader: LoaderSeen) -> float:
     """Time to load one batch: each busy worker loads one batch in the time of as many steps as there are workers."""
     return event.waited_ms if loader.workers == 0 else loader.workers * event.step_ms
-
-
-def _cost(event: BatchesAwaited, loader: LoaderSeen) -> float | None:
-    return None if not loader.batch_size else round(_loading_ms(event, loader) / loader.batch_size, 3)
 
 
 def _advice(event: BatchesAwaited, loader: LoaderSeen) -> str:
