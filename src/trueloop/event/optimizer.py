@@ -61,8 +61,7 @@ class ParametersAccounted(Event):
     orphans: int  # tensors of an optimizer of this model that belong to no known module and never had a gradient
     orphan_sizes: tuple[int, ...]
     optimizer_place: Place | None  # where the optimizer was built
-    cuts: tuple[Place, ...]
-    """The user's lines that detached a tensor computed with this model, or made it a number or an array, so far."""
+    cuts: tuple[Place, ...]  # Lines that detached a tensor of this model, or made it a number or an array, so far
 
 
 @dataclass(frozen=True, slots=True)

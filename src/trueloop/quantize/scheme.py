@@ -34,8 +34,7 @@ class Calibration:
     trained: TrainedModel
     samples: int
     batch: int = 64
-    excluded: frozenset[int] = frozenset()
-    """Indices of training samples that measure the metric, where there are no other data."""
+    excluded: frozenset[int] = frozenset()  # Training samples that measure the metric, where there are no other data
 
     @property
     def count(self) -> int:
@@ -60,8 +59,7 @@ class Scheme(ABC):
     name: ClassVar[str]
     layers: ClassVar[tuple[type[nn.Module], ...]]  # Types of layers that it quantizes
     calibrates: ClassVar[bool] = False  # Does it need training samples?
-    rounds_activations: ClassVar[bool] = False
-    """Then another runtime may round a step differently, and the tolerance is wider."""
+    rounds_activations: ClassVar[bool] = False  # Then runtimes may round a step differently: the tolerance is wider
     refuses: ClassVar[Mapping[str, str]] = MappingProxyType({})  # Target -> why it does not support this scheme
 
     def unsupported(self) -> str:

@@ -15,8 +15,7 @@ from trueloop.recipe.recipe import Recipe
 
 __all__ = ["bundled", "find_recipe", "load_file", "summaries"]
 
-OPTIONS: Final = {"table": "TABLE", "target": "--target"}
-"""Parameter of a recipe's function -> its name on the command line."""
+OPTIONS: Final = {"table": "TABLE", "target": "--target"}  # Parameter of a recipe's function -> its command-line name
 _HERE: Final = Path(__file__).parent
 _NOT_RECIPES: Final = ("__init__", "catalogue", "origin")
 

@@ -11,8 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PLAIN_WIDTH", "WIDEST", "console_for", "line", "prose"]
 
-WIDEST: Final = 110
-"""Columns that prose is folded to at most: longer lines are tiring to read, however wide the terminal is."""
+WIDEST: Final = 110  # Columns that prose is folded to: longer lines are tiring to read, however wide the terminal is
 PLAIN_WIDTH: Final = 10_000  # columns of a pipe or a file: nothing is folded there
 
 _CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code not in (9, 10)}

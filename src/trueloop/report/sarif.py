@@ -19,8 +19,7 @@ __all__ = ["render"]
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 LEVEL: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "note"}
-ROOT: Final = "SRCROOT"
-"""The name of the working directory: paths below it are relative, so that a report can be read elsewhere."""
+ROOT: Final = "SRCROOT"  # Names the working directory: paths below it are relative, so a report can be read elsewhere
 
 
 def render(result: Verdict | Proofs) -> str:

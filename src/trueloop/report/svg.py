@@ -26,11 +26,9 @@ ROW: Final = 22.0
 LANE: Final = 40.0
 LABELS: Final = 190.0  # points at the left of bars, at most, for their labels
 NUMBERS: Final = 84.0  # points at the right of bars, for their values
-REACH: Final = 4.0
-"""Times the longest bar that a whisker may reach: one slow call in a hundred must not squeeze all bars."""
+REACH: Final = 4.0  # Times the longest bar a whisker may reach: one slow call in a hundred must not squeeze all bars
 COLORS: Final = 10  # colors of the page's style, --c0 to --c9
-POINTS: Final = 300
-"""Points of a line that are drawn: more cannot be distinguished at this width, and the page stays small."""
+POINTS: Final = 300  # Points drawn of a line: more cannot be distinguished at this width, and the page stays small
 MARKS: Final = 12  # non-finite values of a line that are marked one by one
 LOG_FROM: Final = 30.0
 """An `auto` axis is logarithmic from this ratio of largest to smallest value: else the end of a loss is a flat line."""

@@ -24,8 +24,7 @@ __all__ = ["FILE", "FORMAT", "LICENCE", "Artifact", "Port", "Verification", "ans
 
 FILE: Final = "artifact.json"
 FORMAT: Final = 1  # of artifact.json; later ones are refused
-LICENCE: Final[Mapping[str, str]] = MappingProxyType({"model": "", "data": "", "contact": ""})
-"""To be filled in by the owner."""
+LICENCE: Final[Mapping[str, str]] = MappingProxyType({"model": "", "data": "", "contact": ""})  # filled in by the owner
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +34,7 @@ class Port:
     name: str
     dtype: str  # numpy's name: uint8, int64, float32
     shape: tuple[int | None, ...]  # none: any size. The first dimension is the batch
-    most: tuple[int | None, ...] = ()
-    """The largest size of each dynamic dimension; None: no known limit. Empty: no limits."""
+    most: tuple[int | None, ...] = ()  # Largest size of each dynamic dimension; None: no known limit. Empty: no limits
 
     def limit(self, dimension: int) -> int | None:
         return self.most[dimension] if self.most else None

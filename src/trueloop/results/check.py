@@ -155,12 +155,10 @@ class Verdict:
     outcome: Outcome
     overhead: float | None = None
     """What watching cost, as a share (0.04: four percent): of an unwatched step if measured, else of the run."""
-    overhead_measured: bool = False
-    """True: watched steps against unwatched ones of this run; False: the time spent inside the observers."""
+    overhead_measured: bool = False  # True: watched against unwatched steps; False: time spent inside the observers
     allowed: int = 0  # findings that the user has allowed by a comment or a setting
     failures: tuple[str, ...] = ()  # tracebacks of trueloop's own failures
-    reported_elsewhere: bool = False
-    """Another rank of the same run prints the report; this one only keeps its exit code."""
+    reported_elsewhere: bool = False  # Another rank of the run prints the report; this one only keeps its exit code
     notes: tuple[str, ...] = ()  # what else a reader must know: 'the report of rank 1 is missing: its process died'
     crash: CrashExplanation | None = None  # what the script's own exception means, if it is of a known kind
     facts: tuple[Event, ...] = ()  # what this rank reports about itself, for the rules that compare ranks

@@ -108,8 +108,7 @@ class Picture(_Shown):
 @dataclass(frozen=True, slots=True)
 class Axis:
     label: str = ""
-    scale: Literal["linear", "log", "auto"] = "linear"
-    """auto: logarithmic where the largest value is many times the smallest."""
+    scale: Literal["linear", "log", "auto"] = "linear"  # auto: log where the largest value is many times the smallest
     unit: str = ""  # of the numbers beside it: B, s, x (times), FLOP/s; empty: plain numbers
     ticks: tuple[float, ...] = ()  # empty: round numbers are chosen
     zero: bool = False  # the axis begins at zero
@@ -176,8 +175,7 @@ class Card(_Shown):
     source: str = ""  # the user's line at that place
     fix: str = ""
     more: str = ""  # what to type to read more: `trueloop explain GRD101`
-    rows: tuple[tuple[str, str], ...] = ()
-    """(label, text) between the message and the fix: what a crash comes from, likely causes."""
+    rows: tuple[tuple[str, str], ...] = ()  # (label, text) between message and fix: origin of a crash, likely causes
     details: tuple[tuple[str, str], ...] = ()
     """(label, text): why it hurts, evidence. In the terminal with `verbose` only."""
     diff: str = ""

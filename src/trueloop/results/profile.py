@@ -124,8 +124,7 @@ class Ceilings:
     pinned: float = 0.0  # bytes per second from pinned memory to the device
     pageable: float = 0.0
     cold: float = 0.0  # extra seconds of a small operation after the loop was idle: cold caches, a lower clock
-    cold_share: float = 0.0
-    """With a device: the share of the host's work that is due to caches emptied by copying a batch."""
+    cold_share: float = 0.0  # With a device: share of the host's work due to caches emptied by copying a batch
 
     def ridge(self, kind: str) -> float:
         """FLOPs per byte above which an operation is compute-bound, not memory-bound."""
@@ -141,8 +140,7 @@ class Memory:
     optimizer: int
     buffers: int
     activations: int  # kept for the backward, counted in one forward
-    measured: int | None = None
-    """The peak: of the allocator on CUDA, else of live tensors, counted operation by operation."""
+    measured: int | None = None  # The peak: of the allocator on CUDA, else of live tensors, counted by operation
     how: str = ""  # how the peak was measured
     moment: Phase | None = None  # the phase of the peak
     module: str = ""

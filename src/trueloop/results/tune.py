@@ -67,14 +67,12 @@ class Agreement:
     steps: int
     loss_apart: float  # the largest difference of the loss curves, as a share of the loss
     loss_allowed: float  # A multiple of the reference's own difference after one rounding of its weights
-    cosine: float
-    """The smallest over layers, between gradients at the same weights, at the first step and after the last."""
+    cosine: float  # Smallest over layers, between gradients at the same weights, at the first step and after the last
     cosine_allowed: float
     layer: str
     length: float  # the gradient norm divided by that of the reference
     metric: str
-    reference: tuple[float, ...]
-    """The metric of the reference after a short training, per seed; empty: no validation data."""
+    reference: tuple[float, ...]  # Metric of the reference after a short training, per seed; empty: no validation data
     measured: tuple[float, ...]
     metric_allowed: float  # how much worse the mean may be within noise
     failures: tuple[str, ...] = ()  # one sentence per failed comparison; empty: it is the same training

@@ -54,8 +54,7 @@ class SchedulerOrRngNotRestored(Rule, code="CKP105", severity=Severity.ADVICE):
     not_applicable = "no training resumed from a file"
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[Resumed, ScheduleAtResume]] = []
-        """Schedulers that are at their start; reported when they are stepped."""
+        self._waiting: list[tuple[Resumed, ScheduleAtResume]] = []  # At their start; reported when they are stepped
 
     def on_resumed(self, event: Resumed) -> Findings:
         if event.fresh or not event.key:

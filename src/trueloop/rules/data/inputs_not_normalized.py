@@ -35,15 +35,13 @@ from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["InputsNotNormalized"]
 
-BRIGHT: Final = 50
-"""Integers up to this may be counts, grades or palette colors; pixels of real images exceed it in any batch."""
+BRIGHT: Final = 50  # Integers up to this may be counts, grades or palette colors; real images exceed it in any batch
 BYTE: Final = 255  # The largest value of a byte
 WHOLE: Final = 0.99  # The share of integers among raw pixels; resizing creates fractions, but the maximum is still 255
 TYPICAL: Final = 16  # The median of non-black pixels is far above this; that of word counts is 1 or 2
 APART: Final = 1e3  # Column spreads that differ by more than this need learning rates that differ by a million
 COLUMNS: Final = 64  # Minimum columns of a flattened image: 8 by 8. Tables have fewer integer columns up to 255.
-LARGE: Final = 100.0
-"""The wide column must be large itself: a tiny column next to normalized ones is only ignored, maybe on purpose."""
+LARGE: Final = 100.0  # The wide column must be large itself: a tiny one next to normalized ones is only ignored
 
 
 class InputsNotNormalized(Rule, code="DAT105", severity=Severity.WARNING):

@@ -61,8 +61,7 @@ class SameOrderEveryEpoch(Rule, code="DAT103", severity=Severity.WARNING):
     def __init__(self) -> None:
         self._passes: dict[
             tuple[int, int, tuple[int, ...], Place | None], dict[tuple[int, int], list[BatchInspected]]
-        ] = {}
-        """By loader, life and model: the batches of each pass. A loader that is created in each epoch counts as one."""
+        ] = {}  # By loader, life and model: the batches of each pass. A loader created in each epoch counts as one
         self._compared = False
 
     def on_batch_inspected(self, batch: BatchInspected) -> None:

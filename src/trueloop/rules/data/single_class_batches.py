@@ -37,13 +37,11 @@ from trueloop.rules.rule import Finding, Findings, Rule, Severity
 
 __all__ = ["SingleClassBatches"]
 
-CONSECUTIVE: Final = 32
-"""First batches of a pass, all of which are observed, so that the batches of each step are complete."""
+CONSECUTIVE: Final = 32  # First batches of a pass, all observed, so that the batches of each step are complete
 SAMPLES: Final = 8  # Minimum samples per batch: two samples are often of one class
 BATCHES: Final = 4  # Minimum single-class batches: fewer may be an odd start
 MOST: Final = 0.5  # Share of the batches that must exceed this
-BY_CHANCE: Final = 0.25
-"""Share of single-class batches in random order above which they are expected, e.g. 16 samples with a 92% class."""
+BY_CHANCE: Final = 0.25  # Share expected in random order above which they are normal: 16 samples with a 92% class
 
 
 class SingleClassBatches(Rule, code="DAT109", severity=Severity.WARNING):

@@ -90,8 +90,7 @@ class _Overlap:
     coverage: float  # Share of the training samples that were compared
     whole: bool  # All evaluated samples are, or may be, training samples
     part: bool  # They are fewer than the training samples
-    everything: bool
-    """All training samples are, or may be, among them, and no score was computed: features of all the data."""
+    everything: bool  # All training samples are or may be among them, and no score was computed: features of all data
     by_numbers: bool = False
 
     @property

@@ -38,16 +38,14 @@ __all__ = ["AccumulationNotAveraged"]
 
 ENOUGH: Final = 2  # Windows of equal length: a single one may be a coincidence (a loss called twice)
 
-_SPLITS: Final = ("chunk", "split", "tensor_split", "array_split", "islice", "batched")
-"""Calls that split one batch into several."""
+_SPLITS: Final = ("chunk", "split", "tensor_split", "array_split", "islice", "batched")  # Calls that split a batch
 
 
 class AccumulationNotAveraged(Rule, code="GRD104", severity=Severity.WARNING):
     not_applicable = "no optimizer step was seen"
 
     def __init__(self) -> None:
-        self._averaging: set[int] = set()
-        """Optimizers whose gradients were averaged in some window: the loop is meant to average."""
+        self._averaging: set[int] = set()  # Optimizers averaged in some window: the loop is meant to average
 
     def on_stepped(self, event: Stepped) -> Findings:
         length = event.most_at_one_place

@@ -40,8 +40,7 @@ from trueloop.usercode.source import Source, called_name, source_of
 __all__ = ["BackwardThroughEarlierSteps"]
 
 DEEP: Final = 64  # No intended window is this long: reported at once
-DEEP_AT_THE_END: Final = 5
-"""The same at the end of a short run, after growth at every measurement: intended unrolling is rarely deeper."""
+DEEP_AT_THE_END: Final = 5  # The same at the end of a short run, after growth at every measurement
 
 _CUTS: Final = ("detach", "item", "tolist", "numpy", "size", "numel", "len", "float", "int", "str")
 """Calls whose result has no graph."""

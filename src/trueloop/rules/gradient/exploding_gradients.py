@@ -47,8 +47,7 @@ class ExplodingGradients(Rule, code="GRD107", severity=Severity.WARNING):
     explained_by = ("loss-diverges", "gradients-never-cleared")
 
     def __init__(self) -> None:
-        self._totals: dict[int, dict[int, float]] = {}
-        """By optimizer: the gradient norm at each measured step, if finite and not clipped."""
+        self._totals: dict[int, dict[int, float]] = {}  # By optimizer: finite gradient norms by step, if not clipped
         self._clips: set[int] = set()
 
     def why_not_checked(self) -> str:

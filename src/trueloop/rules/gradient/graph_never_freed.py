@@ -38,8 +38,7 @@ from trueloop.usercode.source import Source, called_name, diff, source_of
 __all__ = ["GraphNeverFreed"]
 
 MANY: Final = 24  # Graphs of earlier steps; windows and queues kept on purpose are mostly shorter
-VERY_MANY: Final = 64
-"""The same if no line was found that keeps them: reference cycles may hold dozens until Python collects them."""
+VERY_MANY: Final = 64  # The same if no line keeps them: reference cycles may hold dozens until Python collects them
 RISES: Final = 3  # Measurements at different steps, each with more graphs: a burst that is freed later is not growth
 ALMOST_ALL: Final = 0.9  # Share of all graphs that must be alive if no line was found
 

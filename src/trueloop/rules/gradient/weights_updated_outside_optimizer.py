@@ -48,8 +48,7 @@ __all__ = ["WeightsUpdatedOutsideOptimizer"]
 
 LOOKS: Final = 3  # Pairs of steps that must all show it: an interpolation or a restart happens only sometimes
 GRADIENT_SHARE: Final = 0.01  # Share of the change above which the multiple of the gradient is more than rounding
-SAME_DECAY: Final = 0.01
-"""Relative spread of the factors of a manual decay: a constant differs by rounding, normalization by more."""
+SAME_DECAY: Final = 0.01  # Relative spread of the factors of a manual decay: a constant differs by rounding only
 STRONGEST_DECAY: Final = 0.5  # A change of more than half of a weight at once is not weight decay
 
 Kind = Literal["gradient", "decay", ""]

@@ -42,8 +42,7 @@ STEPS: Final = 300  # Steps before the rule reports that nothing is learned,
 PASSES: Final = 3  # and the number of epochs they must cover,
 STEPS_WITHOUT_LOADER: Final = 1000  # or the number of steps, if epochs cannot be counted
 LOOKS: Final = 16  # Sampled calls: four in each quarter
-TARGETS: Final = 50
-"""Average targets per class: with fewer, the frequencies overfit and the chance level looks too good."""
+TARGETS: Final = 50  # Average targets per class: with fewer, frequencies overfit and the chance level looks too good
 BETTER: Final = 0.99  # A loss below this share of chance level has learned something
 FALLS: Final = 0.99  # A last quarter below this share of the third, each relative to its own chance level, still falls
 LEAST: Final = 0.01  # A chance level below this (rare classes, nearly equal targets) cannot be missed by much

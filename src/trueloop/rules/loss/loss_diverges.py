@@ -41,8 +41,7 @@ __all__ = ["LossDiverges"]
 
 FIRST: Final = 5  # Initial losses: one odd batch does not move their median
 LAST: Final = 8  # Final losses: enough to distinguish a level from a spike
-FAR: Final = 10.0
-"""Required ratio to the initial loss: warm-up, dropout and varying batches change it by a factor of two or three."""
+FAR: Final = 10.0  # Required ratio to the initial loss: warm-up, dropout and varying batches change it 2 or 3 times
 NEAR: Final = 3.0  # None of the final losses may be below this ratio to the initial loss
 TINY: Final = 1e-3
 """A loss that starts below this starts at its minimum (a copy of a teacher): then it must also end above 1."""
@@ -100,8 +99,7 @@ class LossDiverges(Rule, code="LOS109", severity=Severity.ERROR):
         self._courses: dict[Place | None, _Course] = {}
         self._over: set[Place | None] = set()  # Lines whose loss was negative, NaN or Inf: no longer tracked
         self._rates: dict[int, tuple[float, ...]] = {}  # Learning rates by optimizer at the last step
-        self._terms: dict[Place | None, tuple[int, int]] = {}
-        """Number of prediction elements on each loss line: first and latest."""
+        self._terms: dict[Place | None, tuple[int, int]] = {}  # Prediction elements by loss line: first and latest
         self._steps = 0
         self._bootstrapped = 0
         self._forward_without_graph = False

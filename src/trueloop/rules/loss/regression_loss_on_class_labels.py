@@ -33,8 +33,7 @@ from trueloop.rules.rule import Findings, Rule, Severity, facts
 
 __all__ = ["RegressionLossOnClassLabels"]
 
-CALLS: Final = 2
-"""Calls that must show a class index broadcast over a row of logits: regression targets may be integers once."""
+CALLS: Final = 2  # Calls that must show a class index broadcast over logits: regression targets may be integers once
 LEAST_CLASSES: Final = 3
 """Two distinct targets, 0 and 1, may be yes/no, real/fake or a reward: a regression loss on those is valid."""
 

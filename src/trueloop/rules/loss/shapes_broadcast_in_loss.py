@@ -45,8 +45,7 @@ class ShapesBroadcastInLoss(Rule, code="LOS105", severity=Severity.ERROR):
     not_applicable = "no elementwise loss was called"
 
     def __init__(self) -> None:
-        self._places: set[Place | None] = set()
-        """Lines with a reported loss function: the rule does not look for a custom loss there."""
+        self._places: set[Place | None] = set()  # Lines with a reported loss function: no custom loss is searched there
 
     def on_loss_computed(self, event: LossComputed) -> Findings:
         if event.function not in _ELEMENTWISE:

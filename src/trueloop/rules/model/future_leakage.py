@@ -37,8 +37,7 @@ from trueloop.rules.rule import Findings, Rule, Severity, facts
 __all__ = ["FutureLeakage"]
 
 CHANGE: Final = 1e-3  # Relative change of earlier outputs: larger than rounding, also in half precision
-REPEAT: Final = 1e-6
-"""Relative change when nothing was replaced: above it the model is random or has a state, and nothing is reported."""
+REPEAT: Final = 1e-6  # Relative change when nothing was replaced: above it the model is random or has a state
 
 
 class FutureLeakage(Rule, code="MDL109", severity=Severity.ERROR):

@@ -34,8 +34,7 @@ from trueloop.rules.rule import Finding, Findings, Rule, Severity, facts
 
 __all__ = ["OutputIgnoresInput"]
 
-ROUNDING: Final = 1e-6
-"""Relative to the outputs: 8 times the precision of float32, and orders of magnitude below any real influence."""
+ROUNDING: Final = 1e-6  # Relative to the outputs: 8 times the precision of float32, and far below any real influence
 STEPS: Final = 20  # Steps before the first check that counts
 LOOKS: Final = 3  # Consecutive checks needed, up to the last one
 DIFFERENT: Final = 0.5  # Share of a batch whose inputs must differ from the first sample

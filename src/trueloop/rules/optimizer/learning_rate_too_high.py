@@ -39,8 +39,7 @@ from trueloop.rules.rule import Finding, Findings, Rule, Severity
 __all__ = ["LearningRateTooHigh"]
 
 FAR: Final = 0.1  # Relative change of a weight matrix in one step: 100 times the healthy one
-EARLY: Final = 10
-"""First steps, measured together: later the weights of Adam have grown so much that its steps look small."""
+EARLY: Final = 10  # First steps, measured together: later the weights of Adam have grown so that its steps look small
 LOOKS: Final = 3  # Measurements with large steps: one may be an accident
 LOSSES: Final = 30  # Losses needed to see their trend
 FALLEN: Final = 0.9  # A loss below this share of the lowest first value has fallen

@@ -41,8 +41,7 @@ from trueloop.usercode.source import Source, called_name, calls_in, diff, source
 __all__ = ["PlateauWrongModeOrMetric"]
 
 ENOUGH: Final = 4  # Values needed to see their trend
-COUNTED: Final = 6
-"""Consecutive integers, from 0 or 1, that are a counter whatever their name: no count of hits grows like that."""
+COUNTED: Final = 6  # Consecutive integers, from 0 or 1, that are a counter whatever their name: no hit count grows so
 KEPT: Final = 500  # Values kept per scheduler, from the first
 
 _MORE_IS_BETTER: Final = (

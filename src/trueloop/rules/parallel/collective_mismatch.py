@@ -53,8 +53,7 @@ from trueloop.usercode.source import source_of
 __all__ = ["CollectiveMismatch"]
 
 WAITING: Final = 1.0  # Seconds in a call before a running rank counts as waiting: others may be about to arrive
-LOST: Final = ("unreachable", "silent")
-"""States of ranks on a machine that does not answer: whatever they called, they cannot respond."""
+LOST: Final = ("unreachable", "silent")  # States of ranks on a machine that does not answer: they cannot respond
 NEVER_COMES: Final = ("finished", "exception", "exit", "died")
 """Ends after which a rank makes no more calls; not those of a run that the user interrupted."""
 SAME_BATCHES: Final = (

@@ -50,8 +50,7 @@ class ParametersDifferAcrossRanks(Rule, code="PAR103", severity=Severity.ERROR):
 
     def __init__(self) -> None:
         self._shared: dict[int, GradientsShared] = {}
-        self._sampled: dict[tuple[int, int], dict[int, ParametersSampled]] = {}
-        """(rank, optimizer) -> steps taken before -> sample."""
+        self._sampled: dict[tuple[int, int], dict[int, ParametersSampled]] = {}  # (rank, optimizer) -> steps -> sample
 
     def why_not_checked(self) -> str:
         if len(self._shared) < 2:

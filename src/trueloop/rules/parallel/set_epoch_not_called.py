@@ -38,8 +38,7 @@ from trueloop.usercode.source import Edit, Source, called_name, diff
 
 __all__ = ["SetEpochNotCalled"]
 
-SURE: Final = 3
-"""Passes before it is reported during the run: after two, `set_epoch` may still come at the end of the loop body."""
+SURE: Final = 3  # Passes before it is reported in the run: after two, `set_epoch` may still come at the end of the loop
 
 
 @dataclass(slots=True)

@@ -47,8 +47,7 @@ class Fp16WithoutGradScaler(Rule, code="PRC101", severity=Severity.ERROR):
     not_applicable = "no backward was seen"
 
     def __init__(self) -> None:
-        self._unscaled: dict[Place | None, BackwardDtypes] = {}
-        """The first event of each line that computes gradients in float16 without a scale."""
+        self._unscaled: dict[Place | None, BackwardDtypes] = {}  # First event of each line in float16 without a scale
         self._scales: set[Place | None] = set()  # Lines that scaled a loss at least once
 
     def on_backward_dtypes(self, event: BackwardDtypes) -> None:

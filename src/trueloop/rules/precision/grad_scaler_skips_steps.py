@@ -38,8 +38,7 @@ __all__ = ["GradScalerSkipsSteps"]
 ENOUGH: Final = 5  # Skipped steps after the search for a scale: fewer may be a few bad batches
 SHARE: Final = 0.05
 """Share of skipped steps after the search. A healthy scaler that grows every 2000 steps skips one in 2000."""
-TRIES: Final = 2
-"""Steps that each growth of the scale may cost, if a short growth interval makes this more than the share."""
+TRIES: Final = 2  # Steps each growth of the scale may cost, if a short growth interval makes this more than the share
 
 
 class GradScalerSkipsSteps(Rule, code="PRC105", severity=Severity.WARNING):

@@ -40,8 +40,7 @@ __all__ = ["WeightsInHalfPrecision"]
 
 ENOUGH: Final = 3  # Steps that must show it
 LOST: Final = 0.5  # Share of unchanged values: below it, most updates have an effect
-FULL_RATE: Final = 0.5
-"""Steps count from this share of the largest learning rate: in warmup and at the end of a decay updates are small."""
+FULL_RATE: Final = 0.5  # Share of the largest learning rate from which steps count: in warmup updates are small
 
 
 class WeightsInHalfPrecision(Rule, code="PRC104", severity=Severity.WARNING):

@@ -38,8 +38,7 @@ from trueloop.usercode.source import called_name, calls_in, source_of
 
 __all__ = ["GpuSyncEveryStep"]
 
-WORTH: Final = 0.05
-"""Share of a step to save for a warning: at most the shorter of device time and host time, which would overlap."""
+WORTH: Final = 0.05  # Share of a step to save for a warning: at most the shorter of device and host time, which overlap
 SHOWN: Final = {"bool": "if / bool()", "float": "float()", "int": "int()", "repr": "print()", "format": "an f-string"}
 """How the read is written, if it is not a method."""
 
