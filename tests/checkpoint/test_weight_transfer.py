@@ -252,6 +252,19 @@ def test_show_tells_what_a_checkpoint_holds(run: Path, capsys: pytest.CaptureFix
     assert "shown below" in capsys.readouterr().out
 
 
+def test_every_action_reports_in_every_format(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import json
+
+    for action, part in (("show", "0.weight"), ("verify", "is valid"), ("convert", "tensors")):
+        for name in ("text", "json", "html", "markdown"):
+            assert main(["checkpoint", action, str(run), "--to", str(tmp_path / f"{name}.pt"), "--format", name]) == 0
+            said = capsys.readouterr().out
+            assert part in said
+            assert name != "json" or json.loads(said)["version"] == 1
+    assert main(["checkpoint", "verify", str(run), "-q"]) == 0
+    assert capsys.readouterr().out == ""
+
+
 def test_show_and_verify_load_no_torch(run: Path) -> None:
     import subprocess
     import sys

@@ -1,4 +1,4 @@
-"""`trueloop compare`: as text, as Markdown, as JSON."""
+"""`trueloop compare`: as text, as Markdown, as a page, as JSON."""
 
 from __future__ import annotations
 
@@ -76,11 +76,21 @@ def test_runs_that_logged_nothing_in_common(capsys: Captured) -> None:
 def test_as_markdown(capsys: Captured) -> None:
     made(Path("runs"), "odd|name_", ROWS, **FINISHED)
     lines = said(capsys, "first", "second", "odd|name_", "--format", "markdown").splitlines()
-    assert lines[:2] == ["| | first | second | odd\\|name\\_ |", "|---|---|---|---|"]
+    assert lines[0] == "# Compare first, second, odd\\|name\\_"
+    assert "|  | first | second | odd\\|name\\_ |" in lines
     assert "| lr | 0.003 | 0.001 | 0.003 |" in lines
-    assert lines[-2].startswith("- second and first: the training loss differs from step 100")
+    assert "second and first: the training loss differs from step 100" in lines[-2]
     columns = {line.replace("\\|", "").count("|") for line in lines if line.startswith("|")}
     assert columns == {5}
+
+
+def test_as_a_page(capsys: Captured) -> None:
+    assert said(capsys, "first", "second", "--output", "a.html", "--output", "a.md", "--output", "a.json") == ""
+    page = Path("a.html").read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>")
+    assert "the training loss differs from step 100" in page
+    assert Path("a.md").read_text(encoding="utf-8").startswith("# Compare first, second\n")
+    assert json.loads(Path("a.json").read_text(encoding="utf-8"))["version"] == 1
 
 
 def test_as_json(capsys: Captured) -> None:

@@ -57,6 +57,21 @@ def test_a_run_becomes_weights_that_a_fresh_process_loads(there: Path, capsys: p
 
 
 @pytest.mark.usefixtures("there", "here")
+def test_the_report_is_delivered_in_every_format(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["export", "shades", "--to", "torchscript", "--samples", "3", "--folder"]
+    assert main([*asked, "as-json", "--format", "json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["version"], report["target"], report["folder"]) == (1, "torchscript", "as-json")
+    assert report["verification"]["disagreements"] == 0
+    assert main([*asked, "as-pages", "--output", "a.html", "--output", "a.md"]) == 0
+    assert capsys.readouterr().out == ""
+    assert "trueloop export: shades as torchscript" in Path("a.html").read_text(encoding="utf-8")
+    assert "- difference: largest " in Path("a.md").read_text(encoding="utf-8")
+    assert main([*asked, "quiet", "-q"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.usefixtures("there", "here")
 def test_the_moving_average_leaves_as_in_evaluation(capsys: pytest.CaptureFixture[str]) -> None:
     from safetensors.torch import load_file
 

@@ -137,6 +137,17 @@ def test_a_list_for_programs(capsys: Captured) -> None:
     assert second["best"] == "nan"
 
 
+def test_a_page_and_markdown(capsys: Captured) -> None:
+    made(Path("runs"), "digits", ROWS, status="nonfinite", message="The loss is nan in layer 3.")
+    lines = table(capsys, "--format", "markdown")
+    assert lines[0] == "# Runs in runs"
+    assert "| run | recipe | best | test | steps | time | started | status |" in lines
+    assert "- digits: The loss is nan in layer 3." in lines
+    page = "\n".join(table(capsys, "--format", "html"))
+    assert page.startswith("<!doctype html>")
+    assert "digits: The loss is nan in layer 3." in page
+
+
 # -- nothing there --
 
 
@@ -145,6 +156,7 @@ def test_no_runs_yet_is_a_sentence_that_says_how_to_make_one(capsys: Captured) -
     Path("empty").mkdir()
     assert table(capsys, "empty") == ["There are no runs in empty. `trueloop train digits` starts one."]
     assert table(capsys, "--format", "json") == ["[]"]
+    assert "There are no runs in runs." in table(capsys, "--format", "markdown")[2]
 
 
 @pytest.mark.parametrize(

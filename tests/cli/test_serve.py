@@ -55,6 +55,20 @@ def test_load_compares_every_answer_with_the_model_s_own(made: Path, capfd: pyte
     assert " in 3 rounds)" in said
 
 
+def test_load_reports_in_every_format(made: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    files = [tmp_path / f"load.{suffix}" for suffix in ("json", "html", "md")]
+    outputs = [word for file in files for word in ("--output", str(file))]
+    asked = ["load", str(made), "--clients", "4", "--requests", "40", "--rounds", "1"]
+    assert main([*asked, "--garbage", "10%", *outputs]) == 0
+    assert capfd.readouterr().out == ""
+    report = json.loads(files[0].read_text(encoding="utf-8"))
+    assert [server["name"] for server in report["servers"]] == ["with batching", "without batching"]
+    assert all(server["wrong"] == 0 and server["statuses"]["200"] > 0 for server in report["servers"])
+    assert report["batching_gain"] > 0
+    assert "malformed" in files[1].read_text(encoding="utf-8")
+    assert "## with batching" in files[2].read_text(encoding="utf-8")
+
+
 def test_load_states_the_limit_and_ends_with_1_where_it_is_missed(
     made: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

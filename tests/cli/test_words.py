@@ -72,6 +72,26 @@ def test_quick_verbs_load_no_torch(words: list[str], tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60, cwd=tmp_path, stdout=subprocess.DEVNULL)
 
 
+REPORTS = ("bench", "check", "checkpoint", "compare", "export", "inspect", "load", "plan", "probe", "profile")
+REPORTS += ("quantize", "ready", "recheck", "runs", "tune")
+
+
+@pytest.mark.parametrize("verb", REPORTS)
+def test_every_verb_that_reports_has_the_same_formats(
+    verb: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    parser = import_module(f"trueloop.cli.{verb}").parser()
+    for name in ("text", "json", "html", "markdown"):
+        options = parser.parse_args(["--format", name, "--output", "a", "--output", "b"])
+        assert (options.format, options.output) == (name, ["a", "b"])
+    with pytest.raises(SystemExit):
+        main([verb, "--help"])
+    printed = capsys.readouterr().out
+    assert "text | json | html | markdown" in printed
+    assert max(map(len, printed.splitlines())) <= 80
+
+
 # -- misuse --
 
 

@@ -6,7 +6,7 @@ read in one process. `show` and `verify` import no torch.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,14 +14,18 @@ from trueloop.checkpoint.locate import best_or_newest, find_checkpoints
 from trueloop.checkpoint.safetensors_header import entries_of
 from trueloop.checkpoint.sharded import TensorPieces, group_of, is_sharded, read_piece_table
 from trueloop.checkpoint.store import Folder
+from trueloop.cli.deliver import Delivery
 from trueloop.cli.options import Parser
 from trueloop.errors import BadCheckpoint, Misuse, did_you_mean
+from trueloop.results.check import ExitCode
+from trueloop.results.document import Column, Document, Facts, Item, Items, Part, Table
 
 __all__ = ["checkpoint", "parser"]
 
 ABOUT: Final = """Show what a checkpoint holds, verify that its files are complete and unchanged, or convert its
 weights to one file. PATH is a run's folder, its `checkpoints` folder, or one checkpoint, sharded or not."""
 ACTIONS: Final = ("show", "verify", "convert")
+TENSOR: Final = (Column("tensor", "name"), Column("shape", "shape"), Column("dtype"), Column("numbers", "count"))
 
 
 def parser() -> Parser:
@@ -32,7 +36,7 @@ def parser() -> Parser:
     )
     made.add_argument("--to", type=Path, metavar="FILE", help="convert: FILE.safetensors or FILE.pt")
     made.add_argument("--ema", action="store_true", help="convert: the moving average instead of the weights")
-    made.add_argument("-q", "--quiet", action="store_true", help="verify: print damaged checkpoints only")
+    made.add_report_options(quiet="verify: print damaged checkpoints only")
     return made
 
 
@@ -43,37 +47,33 @@ def checkpoint(arguments: list[str]) -> int:
         raise Misuse(f"Show, verify or convert?{near} Nothing was run: type `trueloop checkpoint show runs/NAME`.")
     if options.path is None:
         raise Misuse(f"Which checkpoint? Nothing was run: type `trueloop checkpoint {options.action} runs/NAME`.")
-    match options.action:
-        case "show":
-            return _show(options.path)
-        case "verify":
-            return _verify(options.path, quiet=options.quiet)
-        case _:
-            return _convert(options.path, options.to, ema=options.ema)
+    delivery = Delivery(options)
+    if options.action == "verify":
+        document, valid = _verify(options.path, quiet=options.quiet)
+        delivery.deliver(document, healthy=valid)
+        return ExitCode.CLEAN if valid else ExitCode.FINDINGS
+    show = options.action == "show"
+    delivery.deliver(_show(options.path) if show else _convert(options.path, options.to, ema=options.ema))
+    return ExitCode.CLEAN
 
 
-def _show(path: Path) -> int:
+def _show(path: Path) -> Document:
     store, names = find_checkpoints(path)
     name = best_or_newest(store, names)
-    if len(names) > 1:
-        for each in names:
-            print(f"{each}{'   best' if each == store.best() else ''}{'   shown below' if each == name else ''}")
-        print()
     about = store.manifest(name)
-    print(store.where(name))
-    _table(_facts(about).items())
-    print("files")
-    _table(
-        (file, f"{entry['bytes']:,} bytes   sha256 {entry['sha256'][:12]}")
-        for file, entry in sorted(about["files"].items())
-    )
-    if is_sharded(about):
-        _show_pieces(read_piece_table(about, store.where(name)))
-        return 0
-    for file in sorted(about["files"]):
-        if file.endswith(".safetensors"):
-            _show_tensors(store, name, file)
-    return 0
+    parts: list[Part] = [Facts("", _facts(about))]
+    if len(names) > 1:
+        marks = {store.best(): "best", name: "shown below"}
+        if store.best() == name:
+            marks = {name: "best, shown below"}
+        parts.insert(
+            0, Table("", (Column("checkpoint"), Column("")), tuple((each, marks.get(each, "")) for each in names))
+        )
+    heads = (Column("file"), Column("bytes", "count"), Column("sha256"))
+    files = sorted(about["files"].items())
+    parts.append(Table("Files", heads, tuple((file, each["bytes"], each["sha256"][:12]) for file, each in files)))
+    parts += _pieces(read_piece_table(about, store.where(name))) if is_sharded(about) else _tensors(store, name, about)
+    return Document(str(store.where(name)), tuple(parts), name=f"trueloop checkpoint: {store.where(name)}")
 
 
 def _facts(about: dict[str, Any]) -> dict[str, str]:
@@ -100,13 +100,15 @@ def _recipe(recipe: Any) -> str | None:
     )
 
 
-def _show_tensors(store: Folder, name: str, file: str) -> None:
-    entries = entries_of(store.folder / name / file)
-    print(f"{file}: {len(entries)} tensors, {sum(entry.count for entry in entries):,} numbers")
-    _table((entry.name, f"{_shape(entry.shape):<16} {entry.dtype:<5} {entry.count:>12,}") for entry in entries)
+def _tensors(store: Folder, name: str, about: dict[str, Any]) -> Iterator[Table]:
+    for file in sorted(about["files"]):
+        if file.endswith(".safetensors"):
+            entries = entries_of(store.folder / name / file)
+            title = f"{file}: {len(entries)} tensors, {sum(entry.count for entry in entries):,} numbers"
+            yield Table(title, TENSOR, tuple((each.name, each.shape, each.dtype, each.count) for each in entries))
 
 
-def _show_pieces(spreads: dict[str, TensorPieces]) -> None:
+def _pieces(spreads: dict[str, TensorPieces]) -> Iterator[Table]:
     """By tensor, not by the file that holds the piece."""
     groups: dict[str, list[tuple[str, TensorPieces]]] = {}
     for key, spread in sorted(spreads.items()):
@@ -114,56 +116,47 @@ def _show_pieces(spreads: dict[str, TensorPieces]) -> None:
         groups.setdefault(group, []).append((tensor, spread))
     for group, held in sorted(groups.items()):
         files = {piece.file for _, spread in held for piece in spread.pieces}
-        print(
-            f"{group}: {len(held)} tensors, {sum(spread.count for _, spread in held):,} numbers, in {len(files)} files"
+        numbers = sum(spread.count for _, spread in held)
+        rows = tuple(
+            (name, each.shape, each.dtype, each.count, max(1, sum(0 not in piece.size for piece in each.pieces)))
+            for name, each in held
         )
-        _table(
-            (tensor, f"{_shape(each.shape):<16} {each.dtype:<9} {each.count:>12,}  {_pieces(each)}")
-            for tensor, each in held
-        )
+        title = f"{group}: {len(held)} tensors, {numbers:,} numbers, in {len(files)} files"
+        yield Table(title, (*TENSOR, Column("pieces", "count")), rows)
 
 
-def _pieces(spread: TensorPieces) -> str:
-    """Empty pieces do not count."""
-    count = sum(0 not in piece.size for piece in spread.pieces)
-    return "in one piece" if count <= 1 else f"in {count} pieces"
-
-
-def _shape(shape: tuple[int, ...]) -> str:
-    return "x".join(map(str, shape)) or "-"
-
-
-def _table(rows: Iterable[tuple[str, str]]) -> None:
-    rows = list(rows)
-    width = max((len(name) for name, _ in rows), default=0)
-    for name, value in rows:
-        print(f"  {name:<{width}}  {value}")
-
-
-def _verify(path: Path, *, quiet: bool) -> int:
-    """0: all are valid; 1: one is not."""
+def _verify(path: Path, *, quiet: bool) -> tuple[Document, bool]:
+    """The report, and whether all are valid."""
     store, names = find_checkpoints(path)
-    damaged = 0
-    for name in names:
-        try:
-            manifest = store.manifest(name)
-            files = manifest["files"]
-            for file in files:
-                store.verify(name, file)
-            if is_sharded(manifest):
-                read_piece_table(manifest, store.where(name))
-            size = sum(entry["bytes"] for entry in files.values())
-            if not quiet:
-                print(f"{store.where(name)} is valid: {len(files)} files, {size:,} bytes")
-        except BadCheckpoint as error:
-            damaged += 1
-            print(error)
-    if damaged:
-        print(f"{damaged} of {len(names)} damaged. `trueloop resume` skips them and uses the newest valid one.")
-    return 1 if damaged else 0
+    tried = [_tried(store, name) for name in names]
+    damaged = sum(not each["valid"] for each in tried)
+    items = tuple(
+        Item("", each["message"], "good" if each["valid"] else "error")
+        for each in tried
+        if not (quiet and each["valid"])
+    )
+    skips = f"{damaged} of {len(names)} damaged. `trueloop resume` skips them and uses the newest valid one."
+    closing = (skips,) if damaged else ()
+    title = f"Checkpoints in {path}"
+    return Document(title, (Items("", items),), closing=closing, lead=False, data={"checkpoints": tried}), not damaged
 
 
-def _convert(path: Path, to: Path | None, *, ema: bool) -> int:
+def _tried(store: Folder, name: str) -> dict[str, Any]:
+    where = store.where(name)
+    try:
+        manifest = store.manifest(name)
+        for file in manifest["files"]:
+            store.verify(name, file)
+        if is_sharded(manifest):
+            read_piece_table(manifest, where)
+    except BadCheckpoint as error:
+        return {"path": where, "valid": False, "message": str(error)}
+    size = sum(entry["bytes"] for entry in manifest["files"].values())
+    message = f"{where} is valid: {len(manifest['files'])} files, {size:,} bytes"
+    return {"path": where, "valid": True, "message": message}
+
+
+def _convert(path: Path, to: Path | None, *, ema: bool) -> Document:
     if to is None or to.suffix not in (".safetensors", ".pt"):
         raise Misuse("Which file? Nothing was written: add --to FILE.safetensors or --to FILE.pt.")
     from trueloop.checkpoint.weights import best_contents, write_weights
@@ -174,7 +167,7 @@ def _convert(path: Path, to: Path | None, *, ema: bool) -> int:
     models = [name for name in ("ema" if ema else "model", *contents.weights) if name in contents.weights]
     state = contents.state_of(models[0])
     left_out = write_weights(state, to)
-    print(f"{to}: {len(state) - len(left_out)} tensors of {where} ({models[0]})")
-    if left_out:
-        print(f"Left out, because they are not tensors: {', '.join(left_out)}")
-    return 0
+    kept = len(state) - len(left_out)
+    notes = (f"Left out, because they are not tensors: {', '.join(left_out)}",) if left_out else ()
+    data = {"file": to, "tensors": kept, "checkpoint": where, "weights": models[0], "left_out": left_out}
+    return Document(f"{to}: {kept} tensors of {where} ({models[0]})", (), notes, data=data)

@@ -12,13 +12,12 @@ from trueloop.cli.options import Parser
 from trueloop.cli.runs import table
 from trueloop.errors import Misuse
 from trueloop.report.units import duration, number
+from trueloop.results.document import Column, Document, Item, Items, Part, Table, Text
 from trueloop.results.plain import as_plain
 from trueloop.session.comparison import Comparison, Parting, compared
 from trueloop.session.folder import find_run
 
 __all__ = ["compare", "parser"]
-
-FORMATS = ("text", "json", "markdown")
 
 
 def parser() -> Parser:
@@ -26,7 +25,7 @@ def parser() -> Parser:
     made = Parser("compare", "RUN RUN ... [options]", about)
     made.add_argument("words", nargs="*", metavar="RUN", help="the folder of a run, or its name in the folder of runs")
     made.add_argument("--runs", metavar="FOLDER", type=Path, default=Path("runs"), help="the folder of runs")
-    made.add_report_options(FORMATS, quiet="")
+    made.add_report_options(quiet="")
     return made
 
 
@@ -38,8 +37,8 @@ def compare(arguments: list[str]) -> int:
     if len({path.resolve() for path in paths}) < len(paths):
         raise Misuse("The same run is named twice. Nothing was compared: name each run once.")
     comparison = compared(paths)
-    writers = {"text": _text, "json": _json, "markdown": _markdown}
-    Delivery(options).deliver_text({name: partial(write, comparison) for name, write in writers.items()})
+    writers = {"text": partial(_text, comparison), "json": partial(_json, comparison)}
+    Delivery(options).deliver_text(writers, partial(_document, comparison))
     return 0
 
 
@@ -101,17 +100,16 @@ def _text(comparison: Comparison) -> str:
     return "\n".join([*table(cells), "", *_sentences(comparison)])
 
 
-def _markdown(comparison: Comparison) -> str:
-    columns = len(comparison.labels)
-    lines = [f"| | {' | '.join(_escaped(label) for label in comparison.labels)} |", "|---" * (columns + 1) + "|"]
-    for heading, rows, none in _sections(comparison):
-        lines.append(f"| **{heading}** | {'' if rows else none} |{' |' * (columns - 1)}")
-        lines += [f"| {' | '.join(_escaped(cell) for cell in row)} |" for row in rows]
-    return "\n".join([*lines, "", *(f"- {_escaped(sentence)}" for sentence in _sentences(comparison))])
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("*", "\\*").replace("_", "\\_").replace("<", "&lt;")
+def _document(comparison: Comparison) -> Document:
+    heads = tuple(map(Column, ("", *comparison.labels)))
+    parts: list[Part] = [
+        Table(heading.capitalize(), heads, tuple(tuple(row) for row in rows))
+        if rows
+        else Text(none, title=heading.capitalize())
+        for heading, rows, none in _sections(comparison)
+    ]
+    losses = Items("Losses", tuple(Item("", sentence) for sentence in _sentences(comparison)))
+    return Document(f"Compare {', '.join(comparison.labels)}", (*parts, losses))
 
 
 def _json(comparison: Comparison) -> str:

@@ -15,6 +15,7 @@ from typing import Any, Final, TextIO, final
 
 from trueloop.errors import CannotSave, Misuse
 from trueloop.report import print_report, render
+from trueloop.results.document import Document
 
 __all__ = ["Delivery", "deliver", "writable", "write_file"]
 
@@ -70,12 +71,16 @@ class Delivery:
             print_report(result, to=to, color=self.color, verbose=self._verbose)
             to.flush()
 
-    def deliver_text(self, writers: Mapping[str, Callable[[], str]]) -> None:
-        """For a verb that writes its own formats: format -> the document."""
+    def deliver_text(self, writers: Mapping[str, Callable[[], str]], document: Callable[[], Document]) -> None:
+        """For a verb that writes some formats itself (format -> text); `document` gives the others."""
+
+        def written(format: str) -> str:
+            return f"{writers[format]()}\n" if format in writers else render(document(), format)
+
         for file, format in self._files.items():
-            write_file(file, f"{writers[format]()}\n".encode("utf-8", "backslashreplace"))
+            write_file(file, written(format).encode("utf-8", "backslashreplace"))
         if not self._files:
-            print(writers[self.format]())
+            print(written(self.format), end="")
 
     def _rendered(self, result: Any, format: str) -> bytes:
         return render(result, format, verbose=self._verbose).encode("utf-8", "backslashreplace")

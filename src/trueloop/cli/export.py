@@ -7,10 +7,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from trueloop.cli.deliver import Delivery
 from trueloop.cli.options import Parser, number, whole_number
 from trueloop.errors import Misuse
 from trueloop.export.catalogue import TARGETS, find_exporter
 from trueloop.export.device import parse_device
+from trueloop.results.document import Document, Facts
 from trueloop.session.folder import find_run, read_about
 
 if TYPE_CHECKING:
@@ -50,7 +52,7 @@ def parser() -> Parser:
         help="validation samples to verify on (256)",
     )
     add_run_options(made, "RUN/export/TARGET")
-    made.add_argument("-q", "--quiet", action="store_true", help="print errors only")
+    made.add_report_options(quiet="print errors only")
     return made
 
 
@@ -77,6 +79,7 @@ def export(arguments: list[str]) -> int:
         raise Misuse(f"To which target? Nothing was run: {typed}. Targets: {', '.join(TARGETS)}.")
     exporter = find_exporter(options.to)
     exporter.require(options.device)
+    delivery = Delivery(options)
     run = find_run(options.run, options.runs, "exported")
     trained = trained_model(options, run)
     from trueloop.export.export_model import export_model
@@ -92,8 +95,7 @@ def export(arguments: list[str]) -> int:
         licence={"model": options.license, "data": options.data_license},
         device=options.device,
     )
-    if not options.quiet:
-        _show(artifact, time.perf_counter() - begun)
+    delivery.deliver(_document(artifact, time.perf_counter() - begun), healthy=True)
     return 0
 
 
@@ -126,24 +128,30 @@ def _readiness(run: Path) -> str:
     return readiness_of(run, names()).verdict
 
 
-def _show(artifact: Artifact, seconds: float) -> None:
+def _document(artifact: Artifact, seconds: float) -> Document:
     run, tried = artifact.run, artifact.verification
     assert tried is not None
     weights = "moving average, " if run["weights"] == "ema" else ""
-    print(f"{artifact.name} as {artifact.target}: {run['id']}, {weights}step {run['step']}; {seconds:.1f} s")
-    print(f"  input     {'; '.join(map(_port, artifact.inputs))}")
-    print(f"  output    {'; '.join(map(_port, artifact.outputs))}")
     lengths = f", lengths {_list(tried.lengths)}" if tried.lengths else ""
     on = f"{tried.samples:,} {tried.split} samples, batch sizes {_list(tried.batches)}{lengths}"
-    print(f"  verified  by {tried.runtime} in its own process: {on}")
     ties = f", {tried.ties} ties" if tried.ties else ""
-    differ = f"largest difference {tried.max_error:.2g} (tolerance {tried.tolerance * tried.scale:.2g})"
-    metrics = "; ".join(f"{name} {ours:.6g} -> {theirs:.6g}" for name, (ours, theirs) in tried.metrics.items())
-    print(f"            {differ}, {tried.disagreements} different predictions{ties}")
-    print(f"            {metrics}")
-    for note in artifact.notes:
-        print(f"  note      {note}")
-    print(f"  written   {artifact.file}, {artifact.files[artifact.file.name]['bytes']:,} bytes")
+    differ = f"largest {tried.max_error:.2g} (tolerance {tried.tolerance * tried.scale:.2g})"
+    facts = {
+        "input": "; ".join(map(_port, artifact.inputs)),
+        "output": "; ".join(map(_port, artifact.outputs)),
+        "verified": f"by {tried.runtime} in its own process: {on}",
+        "difference": f"{differ}, {tried.disagreements} different predictions{ties}",
+        "metrics": "; ".join(f"{name} {ours:.6g} -> {theirs:.6g}" for name, (ours, theirs) in tried.metrics.items()),
+        "written": f"{artifact.file}, {artifact.files[artifact.file.name]['bytes']:,} bytes",
+    }
+    model = f"{artifact.name} as {artifact.target}"
+    return Document(
+        f"{model}: {run['id']}, {weights}step {run['step']}; {seconds:.1f} s",
+        (Facts("", facts),),
+        artifact.notes,
+        name=f"trueloop export: {model}",
+        data={**artifact.plain(), "folder": artifact.folder, "seconds": seconds},
+    )
 
 
 def _port(port: Port) -> str:

@@ -12,13 +12,15 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from trueloop.cli.deliver import Delivery
 from trueloop.cli.options import Parser, number, share, whole_number
 from trueloop.cli.quantities import duration
 from trueloop.cli.serve import KEY, add_limits, limits_of, not_a_run
 from trueloop.errors import MissingExtra, Misuse
 from trueloop.results.check import ExitCode
+from trueloop.results.document import Document, Facts, Part, Text
 
 if TYPE_CHECKING:
     from trueloop.serve.client import Address
@@ -37,6 +39,13 @@ code is 1 if an answer is wrong or missing, if the server answers 5xx, if the 99
 WITH: Final = "with batching"
 WITHOUT: Final = "without batching"
 PATIENCE: Final = 10.0  # Seconds that our own server has to end
+
+
+class Gain(NamedTuple):
+    """Throughput with batching over throughput without; None where only one of them was measured."""
+
+    ratio: float | None = None
+    among: str = ""  # the smallest and the largest of the rounds
 
 
 def parser() -> Parser:
@@ -59,6 +68,7 @@ def parser() -> Parser:
     made.add_argument("--without-batching", action="store_true", help="only without batching")
     made.add_argument("--with-batching", action="store_true", help="only with batching")
     add_limits(made)
+    made.add_report_options()
     return made
 
 
@@ -68,6 +78,7 @@ def load(arguments: list[str]) -> int:
         typed = "`trueloop load runs/NAME/export/onnx` or `trueloop load http://127.0.0.1:8000`"
         raise Misuse(f"Load what? Nothing was run: type {typed}.")
     limits_of(options)
+    options.delivery = Delivery(options)
     try:
         import trueloop.serve.server  # noqa: F401 - is every package here that the server needs?
     except ModuleNotFoundError as error:
@@ -90,8 +101,7 @@ def _drive_url(options: argparse.Namespace) -> int:
             f"{options.where} cannot be reached ({why}). Nothing was run: `trueloop serve` starts a server."
         ) from None
     outcome = _drive(options, address, questions, options.requests)
-    kept = _show(options.where, outcome, limit if options.p99 is None else options.p99)
-    return ExitCode.CLEAN if kept and not outcome.failures else ExitCode.FINDINGS
+    return _report(options, options.where, {"server": (outcome, limit if options.p99 is None else options.p99)}, Gain())
 
 
 def _drive_artifact(options: argparse.Namespace) -> int:
@@ -108,7 +118,6 @@ def _drive_artifact(options: argparse.Namespace) -> int:
         raise Misuse(
             "--with-batching and --without-batching exclude each other. Nothing was run: leave both out for both."
         )
-    print(f"{artifact.name} as {artifact.target}: {options.requests:,} requests, {options.clients} clients", flush=True)
     rounds = _parts(options.requests, options.rounds) if len(ways) == 2 else [options.requests]
     outcomes, ratios = {way: Outcome() for way in ways}, []
     with ExitStack() as servers:
@@ -121,17 +130,12 @@ def _drive_artifact(options: argparse.Namespace) -> int:
     limits = {WITH: limits_of(options).latency, WITHOUT: math.inf}
     if options.p99 is not None:
         limits |= {way: options.p99 for way in ways if way == WITH or len(ways) == 1}
-    kept = [_show(way, outcome, limits[way]) and not outcome.failures for way, outcome in outcomes.items()]
-    gained = not ratios or _gained(options.gain, outcomes, ratios)
-    return ExitCode.CLEAN if gained and all(kept) else ExitCode.FINDINGS
-
-
-def _gained(wanted: float, outcomes: Mapping[str, Outcome], ratios: Sequence[float]) -> bool:
-    gain = outcomes[WITH].throughput / outcomes[WITHOUT].throughput
-    among = f" ({min(ratios):.1f} .. {max(ratios):.1f} in {len(ratios)} rounds)" if len(ratios) > 1 else ""
-    limit = f"; --gain {wanted:g}: {'reached' if gain >= wanted else 'missed'}" if wanted else ""
-    print(f"batching answers {gain:.1f} times as many requests{among}{limit}")
-    return gain >= wanted
+    gain = Gain()
+    if ratios:
+        among = f" ({min(ratios):.1f} .. {max(ratios):.1f} in {len(ratios)} rounds)" if len(ratios) > 1 else ""
+        gain = Gain(outcomes[WITH].throughput / outcomes[WITHOUT].throughput, among)
+    limited = {way: (outcome, limits[way]) for way, outcome in outcomes.items()}
+    return _report(options, f"{artifact.name} as {artifact.target}", limited, gain)
 
 
 def _parts(requests: int, rounds: int) -> list[int]:
@@ -188,23 +192,37 @@ def _drive(options: argparse.Namespace, address: Address, questions: Sequence[Qu
     )
 
 
-def _show(name: str, outcome: Outcome, limit: float) -> bool:
-    """Is the 99th percentile within the limit? It is not if there is no answer."""
-    p50, p95, p99 = (outcome.percentile(share) for share in (0.50, 0.95, 0.99))
-    kept = limit == math.inf or p99 <= limit
+def _report(options: argparse.Namespace, name: str, outcomes: Mapping[str, tuple[Outcome, float]], gain: Gain) -> int:
+    """Deliver it. The exit code: 1 where an answer or a limit was missed."""
+    kept = {way: limit == math.inf or outcome.percentile(0.99) <= limit for way, (outcome, limit) in outcomes.items()}
+    gained = gain.ratio is None or gain.ratio >= options.gain
+    parts: list[Part] = [Facts(way, _facts(*each, kept[way])) for way, each in outcomes.items()]
+    if gain.ratio is not None:
+        limit = f"; --gain {options.gain:g}: {'reached' if gained else 'missed'}" if options.gain else ""
+        parts.append(Text(f"batching answers {gain.ratio:.1f} times as many requests{gain.among}{limit}"))
+    title = f"{name}: {options.requests:,} requests, {options.clients} clients"
+    servers = [
+        {"name": way, **outcome.plain(), "p99_limit": limit if limit < math.inf else None, "p99_kept": kept[way]}
+        for way, (outcome, limit) in outcomes.items()
+    ]
+    data = {"requests": options.requests, "clients": options.clients, "servers": servers, "batching_gain": gain.ratio}
+    good = gained and all(kept[way] and not outcome.failures for way, (outcome, _) in outcomes.items())
+    options.delivery.deliver(Document(title, tuple(parts), name=f"trueloop load: {name}", data=data), healthy=good)
+    return ExitCode.CLEAN if good else ExitCode.FINDINGS
+
+
+def _facts(outcome: Outcome, limit: float, kept: bool) -> dict[str, str]:
+    times = ", ".join(f"p{share} {outcome.percentile(share / 100) * 1e3:.1f} ms" for share in (50, 95, 99))
     held = "" if limit == math.inf else f"; limit {limit * 1e3:g} ms: {'kept' if kept else 'missed'}"
+    statuses = ", ".join(f"{status or 'none'} x {count:,}" for status, count in sorted(outcome.statuses.items()))
     before, after = (bytes / 1e6 for bytes in outcome.memory)
-    print(f"{name}")
-    times = f"p50 {p50 * 1e3:.1f} ms, p95 {p95 * 1e3:.1f} ms, p99 {p99 * 1e3:.1f} ms"
-    print(f"  answers   {outcome.throughput:,.0f} per second; {times}{held}")
-    print(f"  statuses  {_counts(outcome)}; wrong answers {outcome.wrong}; failures {outcome.failures}")
-    print(f"  memory    {before:.0f} MB before, {after:.0f} MB after")
-    for kind, counts in sorted(outcome.malformed.items()):
-        statuses = ", ".join(f"{status or 'closed'} x {count}" for status, count in sorted(counts.items()))
-        print(f"  malformed {kind}: {statuses}")
-    sys.stdout.flush()
-    return kept
-
-
-def _counts(outcome: Outcome) -> str:
-    return ", ".join(f"{status or 'none'} x {count:,}" for status, count in sorted(outcome.statuses.items()))
+    malformed = {
+        f"malformed: {kind}": ", ".join(f"{status or 'closed'} x {count}" for status, count in sorted(counts.items()))
+        for kind, counts in sorted(outcome.malformed.items())
+    }
+    return {
+        "answers": f"{outcome.throughput:,.0f} per second; {times}{held}",
+        "statuses": f"{statuses}; wrong answers {outcome.wrong}; failures {outcome.failures}",
+        "memory": f"{before:.0f} MB before, {after:.0f} MB after",
+        **malformed,
+    }

@@ -3,15 +3,19 @@
 import json
 import time
 from pathlib import Path
+from typing import Final
 
 from trueloop.cli.deliver import Delivery
 from trueloop.cli.options import Parser, one_of
 from trueloop.errors import Misuse
 from trueloop.report.units import duration, number
+from trueloop.results.document import Column, Document, Table, Text
 from trueloop.results.plain import as_plain
 from trueloop.session.runs import RunSummary, by_metric, read_runs, summary_of
 
 __all__ = ["parser", "runs", "table"]
+
+HEADS: Final = ["run", "recipe", "best", "test", "steps", "time", "started", "status"]
 
 
 def parser() -> Parser:
@@ -22,7 +26,7 @@ def parser() -> Parser:
     made.add_argument(
         "--sort", metavar="BY", type=one_of(("time", "metric")), default="time", help="time (default) | metric"
     )
-    made.add_report_options(("text", "json"), quiet="")
+    made.add_report_options(quiet="")
     return made
 
 
@@ -37,11 +41,14 @@ def runs(arguments: list[str]) -> int:
     if options.sort == "metric":
         found = by_metric(found)
     none = f"There are no runs in {folder}. `trueloop train digits` starts one."
+    cells, troubles = [HEADS, *map(_row, found)], _troubles(found)
     writers = {
-        "text": lambda: "\n".join([*table(_cells(found)), *_troubles(found)]) if found else none,
+        "text": lambda: "\n".join([*table(cells), *([""] if troubles else []), *troubles]) if found else none,
         "json": lambda: json.dumps([{"name": run.name, **as_plain(run)} for run in found], indent=2),
     }
-    Delivery(options).deliver_text(writers)
+    rows = tuple(tuple(row) for row in cells[1:])
+    parts = (Table("", tuple(map(Column, HEADS)), rows),) if found else (Text(none),)
+    Delivery(options).deliver_text(writers, lambda: Document(f"Runs in {folder}", parts, tuple(troubles)))
     return 0
 
 
@@ -49,11 +56,6 @@ def _found(folder: Path) -> list[RunSummary]:
     if (folder / "run.json").is_file():
         return [summary_of(folder)]
     return read_runs(folder) if folder.is_dir() else []
-
-
-def _cells(found: list[RunSummary]) -> list[list[str]]:
-    heads = ["run", "recipe", "best", "test", "steps", "time", "started", "status"]
-    return [heads, *(_row(run) for run in found)]
 
 
 def _row(run: RunSummary) -> list[str]:
@@ -81,7 +83,7 @@ def _troubles(found: list[RunSummary]) -> list[str]:
             lines.append(f"{run.name}: marked. {run.collapse}")
         elif run.status in ("stopped", "killed"):
             lines.append(f"{run.name}: continue with `trueloop resume {run.path}`")
-    return ["", *lines] if lines else []
+    return lines
 
 
 def table(rows: list[list[str]]) -> list[str]:

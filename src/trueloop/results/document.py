@@ -221,8 +221,11 @@ class Document:
     closing: tuple[str, ...] = ()  # the last lines; the first of them is the verdict
     lead: bool = True  # the terminal prints title and subtitle above the parts; False: the closing lines are enough
     name: str = ""  # of the browser's tab; empty: the title
+    data: Mapping[str, Any] | None = None  # for JSON; None: the parts
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Mapping[str, Any]:
+        if self.data is not None:
+            return self.data
         parts = [{"kind": type(part).__name__.lower(), "title": part.title, **_plain(part)} for part in self.parts]
         return {"title": self.title, "parts": parts, "notes": self.notes}
 

@@ -77,6 +77,16 @@ class Outcome:
         ordered = sorted(self.latencies)
         return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else math.nan
 
+    def plain(self) -> dict[str, Any]:
+        seconds = {f"p{share}": self.percentile(share / 100) for share in (50, 95, 99)}
+        counts = {
+            "statuses": self.statuses,
+            "wrong": self.wrong,
+            "failures": self.failures,
+            "malformed": self.malformed,
+        }
+        return {"throughput": self.throughput, **seconds, **counts, "memory": self.memory}
+
     @property
     def failures(self) -> int:
         """Any 5xx, valid requests without an answer, and wrong answers."""
