@@ -26,8 +26,7 @@ from trueloop.cli.main import main
 from trueloop.errors import CannotExport, TrueloopError
 from trueloop.export.catalogue import find_exporter
 from trueloop.export.export_model import export_model
-from trueloop.export.origin import Origin
-from trueloop.export.trained_model import TrainedModel, load_trained_model
+from trueloop.export.trained_model import Origin, TrainedModel, load_trained_model
 from trueloop.quantize.catalogue import SCHEMES, find_scheme
 from trueloop.quantize.quantize_model import QuantizedModel, quantize_model
 from trueloop.quantize.scheme import Scheme

@@ -37,9 +37,8 @@ from trueloop.errors import CannotExport
 from trueloop.export.catalogue import TARGETS, find_exporter
 from trueloop.export.export_model import export_model
 from trueloop.export.exporter import installed_version
-from trueloop.export.origin import Origin
 from trueloop.export.program import Program
-from trueloop.export.trained_model import load_trained_model
+from trueloop.export.trained_model import Origin, load_trained_model
 from trueloop.recipes.catalogue import bundled
 from trueloop.results.artifact import Verification
 from trueloop.session.folder import read_about

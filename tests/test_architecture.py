@@ -53,10 +53,10 @@ ROOMS: dict[str, str] = {
 
 FAMILIES = {
     "rules": "Rule", "observers": "Observer", "taps": "Tap", "claims": "Claim", "export": "Exporter", "quantize": "Scheme",  # noqa: E501
-    "tune": "Knob", "crash": "explain",
+    "crash": "explain",
 }  # fmt: skip
 """Room -> the base class (or, for crash, the function) that makes a file a member of the family."""
-DEEP = ("rules", "tune/knobs", "engine/programs")
+DEEP = ("rules", "engine/programs")
 """Rooms with one more level of folders."""
 
 MAX_FILE, P90_FILE = 600, 400

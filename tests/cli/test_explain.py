@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from trueloop.cli.explain import search, write_pages
+from trueloop.cli.explain import FAMILY, Block, blocks, rule_page, search, sentence, write_pages
 from trueloop.cli.main import main
-from trueloop.cli.pages import FAMILY, Block, blocks, rule_page, sentence
 from trueloop.rules.catalogue import all_rules, find_rule
 from trueloop.rules.rule import SECTIONS, Rule
 

@@ -6,7 +6,7 @@ import argparse
 
 import pytest
 
-from trueloop.cli.quantities import bandwidth, duration, shape, size
+from trueloop.cli.options import bandwidth, duration, shape, size
 
 
 @pytest.mark.parametrize(

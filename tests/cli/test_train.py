@@ -16,7 +16,7 @@ import pytest
 from tests.conftest import in_child
 from trueloop.cli.failure import is_user_error
 from trueloop.cli.main import main
-from trueloop.cli.recipe_page import as_set
+from trueloop.cli.recipe_options import as_set
 from trueloop.cli.train import exit_code
 from trueloop.hook import Ending
 from trueloop.recipe.recipe import field_docs, field_types

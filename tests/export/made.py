@@ -15,8 +15,7 @@ from trueloop.engine.task import build_task
 from trueloop.export.catalogue import runner_of
 from trueloop.export.exporter import Array
 from trueloop.export.folder import read_artifact
-from trueloop.export.origin import Origin
-from trueloop.export.trained_model import TrainedModel
+from trueloop.export.trained_model import Origin, TrainedModel
 from trueloop.recipe.recipe import DataRequest, Recipe
 from trueloop.results.artifact import Artifact, Port, Verification
 

@@ -31,9 +31,8 @@ from trueloop.export.device import (
     torch_device,
 )
 from trueloop.export.export_model import _notes, export_model
-from trueloop.export.exporter import installed_version
+from trueloop.export.exporter import TorchRunner, installed_version
 from trueloop.export.folder import read_artifact
-from trueloop.export.torch_runner import TorchRunner
 from trueloop.export.torchscript import Torchscript
 from trueloop.export.verify import verify
 from trueloop.results.artifact import Artifact

@@ -14,8 +14,7 @@ from tests.export.made import RECIPE, subject
 from trueloop.cli.main import main
 from trueloop.data.text import Vocabulary
 from trueloop.errors import BadCheckpoint, Misuse
-from trueloop.export.origin import Origin
-from trueloop.export.trained_model import TrainedModel, load_trained_model
+from trueloop.export.trained_model import Origin, TrainedModel, load_trained_model
 from trueloop.session.folder import read_about
 
 

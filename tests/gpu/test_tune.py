@@ -18,10 +18,9 @@ from trueloop.recipe.recipe import DataRequest
 from trueloop.results.tune import Agreement, Trial
 from trueloop.tune.agreement import Evidence, agreement_of
 from trueloop.tune.machine_facts import gather_facts
-from trueloop.tune.process import Process, TrialFailed
+from trueloop.tune.process import Process, TrialFailed, TrialSpec
+from trueloop.tune.timing import TrialRecipe
 from trueloop.tune.trial_evidence import Order, collect_evidence
-from trueloop.tune.trial_recipe import TrialRecipe
-from trueloop.tune.trial_spec import TrialSpec
 from trueloop.tune.tune import TuneRequest, tune
 
 pytestmark = [

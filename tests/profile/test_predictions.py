@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from tests.profile.test_verdict import CEILINGS, CPU, CUDA, HERE, on_cpu, on_cuda
 from trueloop.event import Place
 from trueloop.profile.advice import ADVISERS, LEAST, SHOWN, TIMES, advice_for
-from trueloop.profile.step_costs import COMPUTING, step_costs
-from trueloop.profile.verdict import BUSY, WAITS, bound_of, python_lines
+from trueloop.profile.verdict import BUSY, COMPUTING, WAITS, bound_of, python_lines, step_costs
 from trueloop.results.profile import (
     PHASES,
     Advice,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trueloop.serve.batch_times import BatchTimes
+from trueloop.serve.batching import BatchTimes
 
 
 def paced(**seconds: float) -> BatchTimes:

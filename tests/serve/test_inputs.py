@@ -14,11 +14,8 @@ from PIL import Image
 from tests.serve.made import IMAGE, PORTS, TABLE, TEXT, artifact, png
 from trueloop.errors import BadArtifact
 from trueloop.results.artifact import Port
-from trueloop.serve.inputs import Inputs
+from trueloop.serve.inputs import Inputs, encoding_of, picture, row_of
 from trueloop.serve.limits import Limits, Refused
-from trueloop.serve.pictures import picture
-from trueloop.serve.table_rows import row_of
-from trueloop.serve.text_encoding import encoding_of
 
 
 def inputs(kind: str = "image", **fields: Any) -> Inputs:

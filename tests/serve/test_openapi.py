@@ -10,10 +10,9 @@ from jsonschema.exceptions import ValidationError
 
 from tests.serve.made import TABLE, artifact, points
 from trueloop.results.artifact import Port
-from trueloop.serve.inputs import Inputs
+from trueloop.serve.inputs import Inputs, column_range
 from trueloop.serve.limits import Limits, Refused
 from trueloop.serve.openapi import answers, example, predict_operation, request_body
-from trueloop.serve.table_rows import column_range
 
 
 def schema_of(kind: str, **fields: Any) -> tuple[Inputs, Draft202012Validator]:
@@ -129,7 +128,7 @@ def test_every_refusal_is_a_sentence_under_error() -> None:
 def test_the_ends_of_a_column_s_reach_are_still_finite() -> None:
     import numpy as np
 
-    from trueloop.serve.table_rows import row_of
+    from trueloop.serve.inputs import row_of
 
     port = Port("input", "float32", (None, 4))
     for end in column_range(TABLE["columns"][0], port):

@@ -11,9 +11,8 @@ import pytest
 from tests.serve.made import artifact
 from trueloop.errors import CannotSave, Misuse
 from trueloop.results.artifact import FILE, Artifact, Port
-from trueloop.serve.dockerfile import dockerfile_of, write_docker
+from trueloop.serve.deployment import config_of, dockerfile_of, write_docker, write_triton
 from trueloop.serve.limits import Limits
-from trueloop.serve.triton import config_of, write_triton
 
 
 def on_disk(folder: Path, **fields: Any) -> Artifact:

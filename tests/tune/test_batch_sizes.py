@@ -8,8 +8,8 @@ import pytest
 
 from tests.tune.worlds import CPU, pace, recipe
 from trueloop.results.tune import BatchSizes, Changes, Trial
-from trueloop.tune.batch_sizes import DOUBLINGS, batch_sizes, knee_of, largest_that_fits
 from trueloop.tune.measurer import FakeMeasurer, FakeTrial
+from trueloop.tune.search import DOUBLINGS, batch_sizes, knee_of, largest_that_fits
 
 BEST = Trial(3, "threads", {"threads": 1}, {"threads": 1}, "kept", pace=pace(32 / 1.32e-3, 10**8), gain=1.0, speed=2.0)
 

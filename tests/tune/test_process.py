@@ -14,10 +14,9 @@ import pytest
 from tests.tune.worlds import FILE, recipe
 from tests.waiting import until
 from trueloop.tune.agreement import Evidence, agreement_of
-from trueloop.tune.process import Process, TrialFailed
+from trueloop.tune.process import Process, TrialFailed, TrialSpec
 from trueloop.tune.process_measurer import ProcessMeasurer, free_memory, median_gain
 from trueloop.tune.trial import full_replays
-from trueloop.tune.trial_spec import TrialSpec
 
 SOON = 120.0
 PLENTY = 1 << 40

@@ -10,9 +10,8 @@ import pytest
 from tests.tune.test_agreement import curve, falling, gradients
 from trueloop.results.tune import Changes
 from trueloop.tune import process_measurer as benches
-from trueloop.tune.process import TrialFailed
+from trueloop.tune.process import TrialFailed, TrialSpec
 from trueloop.tune.process_measurer import DEVICE_SHARE, MORE_TURNS, STEPS, TOGETHER, TURNS, ProcessMeasurer
-from trueloop.tune.trial_spec import TrialSpec
 
 World = Callable[[Changes], list[float]]
 

@@ -11,7 +11,7 @@ import pytest
 from tests.tune.worlds import CPU, CUDA, recipe
 from trueloop.recipe.recipe import Recipe
 from trueloop.results.tune import Changes, Objective, Trial
-from trueloop.tune.knob import Knob
+from trueloop.tune.knobs import Knob
 from trueloop.tune.machine_facts import MachineFacts
 from trueloop.tune.measurer import FakeMeasurer, FakeTrial
 from trueloop.tune.process import TrialFailed

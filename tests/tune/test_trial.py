@@ -14,10 +14,9 @@ import torch
 from tests.tune.worlds import FILE, recipe
 from trueloop.errors import BadRecipe
 from trueloop.recipe.recipe import DataRequest
-from trueloop.tune.timing import WARM, Controller, Enough, calibrate_interval, drive
+from trueloop.tune.process import TrialSpec
+from trueloop.tune.timing import WARM, Controller, Enough, TrialRecipe, calibrate_interval, drive
 from trueloop.tune.trial import FEWEST, Channel, _is_memory, _message, variant, work
-from trueloop.tune.trial_recipe import TrialRecipe
-from trueloop.tune.trial_spec import TrialSpec
 
 
 @pytest.fixture

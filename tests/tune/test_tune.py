@@ -15,10 +15,9 @@ from tests.tune.worlds import CPU, FILE, SAME, recipe, tuning
 from trueloop.errors import BadRecipe, Misuse
 from trueloop.recipes.catalogue import find_recipe
 from trueloop.results.tune import Changes, Trial, Tuning, front, read_tuning, words_of
-from trueloop.tune.cache import cache_key, read_cached, write_cached
 from trueloop.tune.measurer import FakeMeasurer, FakeTrial
 from trueloop.tune.recipe_file import MARK, check_writable, file_for, write_recipe
-from trueloop.tune.tune import TuneRequest, tune
+from trueloop.tune.tune import TuneRequest, cache_key, read_cached, tune, write_cached
 
 
 @pytest.fixture(autouse=True)

@@ -82,9 +82,8 @@ def _open_model(spec: FormSpec) -> OpenForm:
     import torch
 
     from trueloop.export.device import torch_device
-    from trueloop.export.origin import Origin
-    from trueloop.export.torch_runner import TorchRunner
-    from trueloop.export.trained_model import load_trained_model
+    from trueloop.export.exporter import TorchRunner
+    from trueloop.export.trained_model import Origin, load_trained_model
 
     trained = load_trained_model(Origin.of_run(Path(spec.folder), spec.about, checkpoint=spec.checkpoint))
     program, device = trained.program(), torch_device(spec.device)

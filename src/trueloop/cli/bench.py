@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -33,18 +34,17 @@ a GPU both copies count. A form that fails is reported, and the others continue.
 
 def parser() -> Parser:
     made = Parser("bench", "ARTIFACT|RUN ... [options]", ABOUT)
-    made.add_argument("what", nargs="*", metavar="ARTIFACT|RUN", help="folders of artifacts, or a run")
-    made.add_argument("--batch", metavar="N,N,...", type=_batches, default=(1, 8, 32), help="batch sizes (1,8,32)")
-    made.add_argument(
-        "--threads", metavar="N", type=whole_number(), default=0, help="threads of each form (default: of its runtime)"
-    )
+    add = made.add_argument
+    add("what", nargs="*", metavar="ARTIFACT|RUN", help="folders of artifacts, or a run")
+    add("--batch", metavar="N,N,...", type=_batches, default=(1, 8, 32), help="batch sizes (1,8,32)")
+    add("--threads", metavar="N", type=whole_number(), default=0, help="threads per form (default: the runtime's)")
     seconds = number("a number of seconds above 0", above=0)
-    made.add_argument("--seconds", metavar="S", type=seconds, default=3.0, help="for each form and batch size (3)")
-    made.add_argument("--no-compile", action="store_true", help="run: without torch.compile")
-    made.add_argument("--device", type=parse_device, default="cpu", help="for all forms: cpu (default) | cuda | cuda:N")
-    made.add_argument("--checkpoint", metavar="WHICH", default="best", help="run: best (default) | last | a step")
-    made.add_argument("--data", type=Path, metavar="DIR", help="run: the folder with its data, if it has moved")
-    made.add_argument("--runs", metavar="FOLDER", type=Path, default=Path("runs"), help="the folder of runs")
+    add("--seconds", metavar="S", type=seconds, default=3.0, help="for each form and batch size (3)")
+    add("--no-compile", action="store_true", help="run: without torch.compile")
+    add("--device", type=parse_device, default="cpu", help="for all forms: cpu (default) | cuda | cuda:N")
+    add("--checkpoint", metavar="WHICH", default="best", help="run: best (default) | last | a step")
+    add("--data", type=Path, metavar="DIR", help="run: the folder with its data, if it has moved")
+    add("--runs", metavar="FOLDER", type=Path, default=Path("runs"), help="the folder of runs")
     made.add_report_options(quiet="no progress, only the report")
     return made
 
@@ -58,13 +58,8 @@ def bench(arguments: list[str]) -> int:
     delivery = Delivery(options)
     if options.device != "cpu":
         torch_device(options.device)  # a missing device is one error, not one per form
-    result = measure(
-        _forms(options),
-        options.batch,
-        seconds=options.seconds,
-        threads=options.threads,
-        say=lambda words: None if options.quiet else print(f"  {words}", file=sys.stderr),
-    )
+    say = (lambda _: None) if options.quiet else partial(print, " ", file=sys.stderr)
+    result = measure(_forms(options), options.batch, seconds=options.seconds, threads=options.threads, say=say)
     delivery.deliver(result)
     return ExitCode.FINDINGS if any(form.failed for form in result.forms) else ExitCode.CLEAN
 

@@ -35,9 +35,7 @@ def parser() -> Parser:
     made = Parser("check", USAGE, ABOUT)
     made.add_argument("-m", metavar="MODULE", help="run a module, like python -m")
     made.add_argument("--steps", metavar="N", type=whole_number(), help="end the run after N optimizer steps")
-    made.add_argument(
-        "--budget", metavar="SHARE", type=share(), help="the share of time that checking may add: 5%% or 0.05"
-    )
+    made.add_argument("--budget", metavar="SHARE", type=share(), help="share of time that checking may add: 5%%, 0.05")
     made.add_argument("--record", metavar="DIR", type=Path, help="record the run, for `trueloop recheck DIR`")
     made.add_argument("--fail-fast", action="store_true", help="end the run at the first error")
     made.add_hang_after()
@@ -49,16 +47,12 @@ def add_rule_options(parser: Parser) -> None:
     """Which rules, and how findings are shown; `recheck` has them too."""
     for name, help in (("--select", "run only these rules: GRD,LOS101"), ("--ignore", "leave these rules out")):
         parser.add_argument(name, metavar="RULES", type=_rules, action="extend", default=[], help=help)
-    parser.add_fail_on(
-        SEVERITIES, "error", "exit with 1 from this severity on: error (default) | warning | advice | never"
-    )
+    parser.add_fail_on(SEVERITIES, "error", "exit with 1 from here on: error (default) | warning | advice | never")
     parser.add_report_options(FINDINGS_FORMATS, quiet="print findings and errors only; nothing if there are none")
     parser.add_argument("-v", "--verbose", action="store_true", help="show evidence, source lines and patches too")
     parser.add_argument("--diff", action="store_true", help="print only a patch with the fixes, for `patch -p0`")
-    parser.epilog = (
-        "RULES are codes, starts of codes, or names, with commas between them; `trueloop explain --all` lists them. "
-        "[tool.trueloop] in pyproject.toml holds defaults."
-    )
+    rules = "RULES are codes, starts of codes, or names, with commas between them; `trueloop explain --all` lists them."
+    parser.epilog = f"{rules} [tool.trueloop] in pyproject.toml holds defaults."
 
 
 def refuse_conflicts(options: argparse.Namespace) -> None:

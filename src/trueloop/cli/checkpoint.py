@@ -31,9 +31,7 @@ TENSOR: Final = (Column("tensor", "name"), Column("shape", "shape"), Column("dty
 def parser() -> Parser:
     made = Parser("checkpoint", "show|verify|convert PATH [options]", ABOUT)
     made.add_argument("action", nargs="?", metavar="ACTION", help=" | ".join(ACTIONS))
-    made.add_argument(
-        "path", nargs="?", type=Path, metavar="PATH", help="a run, a folder of checkpoints, or one checkpoint"
-    )
+    made.add_argument("path", nargs="?", type=Path, metavar="PATH", help="a run, a folder of checkpoints, or one")
     made.add_argument("--to", type=Path, metavar="FILE", help="convert: FILE.safetensors or FILE.pt")
     made.add_argument("--ema", action="store_true", help="convert: the moving average instead of the weights")
     made.add_report_options(quiet="verify: print damaged checkpoints only")
@@ -66,9 +64,7 @@ def _show(path: Path) -> Document:
         marks = {store.best(): "best", name: "shown below"}
         if store.best() == name:
             marks = {name: "best, shown below"}
-        parts.insert(
-            0, Table("", (Column("checkpoint"), Column("")), tuple((each, marks.get(each, "")) for each in names))
-        )
+        parts.insert(0, Table("", (Column("checkpoint"), Column("")), tuple((at, marks.get(at, "")) for at in names)))
     heads = (Column("file"), Column("bytes", "count"), Column("sha256"))
     files = sorted(about["files"].items())
     parts.append(Table("Files", heads, tuple((file, each["bytes"], each["sha256"][:12]) for file, each in files)))
@@ -95,9 +91,7 @@ def _recipe(recipe: Any) -> str | None:
     """Without empty fields."""
     if not isinstance(recipe, dict):
         return None
-    return ", ".join(
-        f"{key}={json.dumps(value)}" for key, value in recipe.items() if value not in (None, "", [], {}, False)
-    )
+    return ", ".join(f"{name}={json.dumps(it)}" for name, it in recipe.items() if it not in (None, "", [], {}, False))
 
 
 def _tensors(store: Folder, name: str, about: dict[str, Any]) -> Iterator[Table]:
@@ -130,11 +124,8 @@ def _verify(path: Path, *, quiet: bool) -> tuple[Document, bool]:
     store, names = find_checkpoints(path)
     tried = [_tried(store, name) for name in names]
     damaged = sum(not each["valid"] for each in tried)
-    items = tuple(
-        Item("", each["message"], "good" if each["valid"] else "error")
-        for each in tried
-        if not (quiet and each["valid"])
-    )
+    shown = [each for each in tried if not (quiet and each["valid"])]
+    items = tuple(Item("", each["message"], "good" if each["valid"] else "error") for each in shown)
     skips = f"{damaged} of {len(names)} damaged. `trueloop resume` skips them and uses the newest valid one."
     closing = (skips,) if damaged else ()
     title = f"Checkpoints in {path}"

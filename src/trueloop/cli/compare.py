@@ -12,7 +12,7 @@ from trueloop.cli.options import Parser
 from trueloop.cli.runs import table
 from trueloop.errors import Misuse
 from trueloop.report.units import duration, number
-from trueloop.results.document import Column, Document, Item, Items, Part, Table, Text
+from trueloop.results.document import Column, Document, Item, Items, Table, Text
 from trueloop.results.plain import as_plain
 from trueloop.session.comparison import Comparison, Parting, compared
 from trueloop.session.folder import find_run
@@ -47,18 +47,13 @@ def compare(arguments: list[str]) -> int:
 
 def _sections(comparison: Comparison) -> list[tuple[str, list[list[str]], str]]:
     """(heading, rows of cells, what to say where there are none)."""
-    return [
-        ("recipe", _rows(comparison.recipe), "the same"),
-        ("machine", _rows(comparison.machine), "the same"),
-        ("result", _rows(comparison.results), "nothing yet"),
-    ]
+    recipe, machine, results = map(_rows, (comparison.recipe, comparison.machine, comparison.results))
+    return [("recipe", recipe, "the same"), ("machine", machine, "the same"), ("result", results, "nothing yet")]
 
 
 def _rows(values: Mapping[str, tuple[Any, ...]]) -> list[list[str]]:
-    return [
-        ["time" if name == "seconds" else name, *(_shown(name, value) for value in each)]
-        for name, each in values.items()
-    ]
+    names = {"seconds": "time"}
+    return [[names.get(name, name), *(_shown(name, value) for value in each)] for name, each in values.items()]
 
 
 def _shown(name: str, value: Any) -> str:
@@ -79,10 +74,8 @@ def _sentence(first: str, parting: Parting) -> str:
     if parting.step is None:
         return f"{parting.other} and {first}: bit-identical in all {parting.compared:,} losses that both logged."
     word = "training" if parting.kind == "train" else "validation"
-    return (
-        f"{parting.other} and {first}: the {word} loss differs from step {parting.step:,} on: "
-        f"{parting.there!r} and {parting.here!r} ({parting.there - parting.here:+.3g})."
-    )
+    why = f"{parting.other} and {first}: the {word} loss differs from step {parting.step:,} on:"
+    return f"{why} {parting.there!r} and {parting.here!r} ({parting.there - parting.here:+.3g})."
 
 
 def _sentences(comparison: Comparison) -> list[str]:
@@ -102,12 +95,8 @@ def _text(comparison: Comparison) -> str:
 
 def _document(comparison: Comparison) -> Document:
     heads = tuple(map(Column, ("", *comparison.labels)))
-    parts: list[Part] = [
-        Table(heading.capitalize(), heads, tuple(tuple(row) for row in rows))
-        if rows
-        else Text(none, title=heading.capitalize())
-        for heading, rows, none in _sections(comparison)
-    ]
+    sections = [(heading.capitalize(), tuple(map(tuple, rows)), none) for heading, rows, none in _sections(comparison)]
+    parts = [Table(head, heads, rows) if rows else Text(none, title=head) for head, rows, none in sections]
     losses = Items("Losses", tuple(Item("", sentence) for sentence in _sentences(comparison)))
     return Document(f"Compare {', '.join(comparison.labels)}", (*parts, losses))
 
@@ -118,14 +107,7 @@ def _json(comparison: Comparison) -> str:
         {**asdict(each), "first": comparison.labels[0], "equal": each.compared > 0 and each.step is None}
         for each in comparison.partings
     ]
-    document = {
-        "version": 1,
-        "runs": [
-            {"name": label, "path": run.path} for label, run in zip(comparison.labels, comparison.runs, strict=True)
-        ],
-        "recipe": comparison.recipe,
-        "machine": comparison.machine,
-        "results": comparison.results,
-        "losses": losses,
-    }
-    return json.dumps(as_plain(document), indent=2)
+    named = zip(comparison.labels, comparison.runs, strict=True)
+    runs = [{"name": name, "path": run.path} for name, run in named]
+    sides = {name: getattr(comparison, name) for name in ("recipe", "machine", "results")}
+    return json.dumps(as_plain({"version": 1, "runs": runs, **sides, "losses": losses}), indent=2)

@@ -18,8 +18,7 @@ ABOUT: Final = """Print a completion script. To install it:
   trueloop completion zsh > ~/.zfunc/_trueloop      (a folder of your $fpath)"""
 FOLDERS: Final = ("DIR", "FOLDER", "RUN")
 FILES: Final = ("FILE", "TABLE", "PATH", "SCRIPT", "ARTIFACT", "ARTIFACT|URL", "ARTIFACT|RUN", "WHICH")
-TAKE_SCRIPTS: Final = ("check", "profile", "probe", "ready", "launch")
-"""Verbs whose target is not declared to their parser."""
+TAKE_SCRIPTS: Final = ("check", "profile", "probe", "ready", "launch")  # Their target is not declared to their parser
 
 
 def parser() -> Parser:

@@ -19,8 +19,7 @@ from trueloop.results.document import Document
 
 __all__ = ["Delivery", "deliver", "writable", "write_file"]
 
-SUFFIXES: Final = {".html": "html", ".json": "json", ".md": "markdown"}
-"""Suffix of --output -> the format, unless --format is given."""
+SUFFIXES: Final = {".html": "html", ".json": "json", ".md": "markdown"}  # Suffix of --output -> format
 
 
 @final
@@ -39,8 +38,7 @@ class Delivery:
         files = [writable(Path(name)) for name in options.output]
         by_suffix = self.format == "text" and options.format is None
         self._files = {file: SUFFIXES.get(file.suffix, "text") if by_suffix else self.format for file in files}
-        self._stdout: int | None = None
-        """The stdout that we were started with, while the script's goes to stderr."""
+        self._stdout: int | None = None  # The stdout that we were started with, while the script's goes to stderr
 
     @property
     def in_terminal(self) -> bool:
@@ -111,9 +109,7 @@ def writable(file: Path, option: str = "--output") -> Path:
     try:
         file.open("ab").close()
     except OSError as error:
-        raise Misuse(
-            f"{option} {file} cannot be written ({error.strerror}). Nothing was run: name another file."
-        ) from None
+        raise Misuse(f"{option} {file} cannot be written ({error.strerror}). Nothing was run: name another.") from None
     if not exists:
         file.unlink()
     return file

@@ -3,18 +3,19 @@
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
-from typing import Final
+from textwrap import dedent
+from typing import Final, NamedTuple
 
 from trueloop.cli.options import NO_COLOR, Parser
-from trueloop.cli.pages import blocks, index_page, rule_page, sentence
 from trueloop.errors import Misuse, did_you_mean
 from trueloop.finding import Severity
 from trueloop.rules.catalogue import all_rules
 from trueloop.rules.rule import Rule
 
-__all__ = ["explain", "parser", "search", "write_pages"]
+__all__ = ["Block", "blocks", "explain", "index_page", "parser", "rule_page", "search", "sentence", "write_pages"]
 
 ABOUT: Final = "Show what a rule detects, why it matters, and what to write instead. Or search the rules by words."
 STYLE: Final = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.ADVICE: "cyan"}
@@ -23,21 +24,84 @@ WIDEST: Final = 100  # Columns of prose, at most
 _PAGE_NAME: Final = re.compile(r"[A-Z]{3}\d{3}\.md")
 
 Line = list[tuple[str, str]]  # (text, style) after one another; the styles are for terminals
+_CODES: Final = "CKP checkpoint, DAT data, GRD gradient, LOS loss, MDL model, MOD mode, OPT optimizer, PAR parallel"
+FAMILY: Final = dict(pair.split() for pair in f"{_CODES}, PRC precision, SPD speed".split(", "))
+"""How a code begins -> what its rules are about."""
+
+_ITEM: Final = re.compile(r"^(?=- )", re.MULTILINE)
+
+
+class Block(NamedTuple):
+    """A paragraph, an item of a list, or lines of code."""
+
+    code: bool
+    text: str
+
+
+def sentence(rule: type[Rule]) -> str:
+    """What is wrong, in one sentence: the first line of the page behind the name."""
+    said = rule.page().title.partition(": ")[2]
+    return said[:1].upper() + said[1:]
+
+
+def blocks(section: str) -> Iterator[Block]:
+    """A section of a page, taken apart: what is indented is code, the rest is prose whose lines belong together."""
+    lines = section.strip("\n").splitlines()
+    paragraphs = [list(group) for filled, group in groupby(lines, key=lambda line: bool(line.strip())) if filled]
+    merged: list[Block] = []
+    for paragraph in paragraphs:
+        for code, group in groupby(paragraph, key=lambda line: line.startswith("    ")):
+            text = "\n".join(group)
+            if code and merged and merged[-1].code:
+                merged[-1] = Block(True, f"{merged[-1].text}\n\n{text}")
+            elif code:
+                merged.append(Block(True, text))
+            else:
+                merged += [Block(False, " ".join(item.split())) for item in _ITEM.split(text) if item.strip()]
+    yield from (Block(block.code, dedent(block.text)) for block in merged)
+
+
+def rule_page(rule: type[Rule]) -> str:
+    """The page in Markdown."""
+    lines = [f"# {rule.code} {rule.name}", "", f"**{rule.severity.word}**: {sentence(rule)}", ""]
+    for heading, section in rule.page().sections.items():
+        lines += [f"## {heading}", ""]
+        for block in blocks(section):
+            lines += [*_fenced(block.text), ""] if block.code else [block.text, ""]
+    allow = _fenced(f"...  # trueloop: allow[{rule.name}]")
+    lines += ["## Allow it", "", "Where it is meant, say so on the line:", "", *allow, ""]
+    if rule.explained_by:
+        causes = ", ".join(f"`{name}`" for name in rule.explained_by)
+        lines += [f"It stays quiet where one of its causes has been found: {causes}.", ""]
+    return "\n".join(lines)
+
+
+def index_page(rules: Sequence[type[Rule]]) -> str:
+    """Every rule in one table, by family."""
+    source = "Written by `trueloop explain --all --output docs/rules` from the rules' own files; edit those."
+    lines = ["# The rules", "", source, ""]
+    for code, members in groupby(rules, key=lambda rule: rule.code[:3]):
+        heading = f"## {code} {FAMILY.get(code, '')}".rstrip()
+        lines += [heading, "", "| code | name | severity | what is wrong |", "|---|---|---|---|"]
+        for rule in members:
+            said = sentence(rule).replace("|", "\\|")
+            lines.append(f"| [{rule.code}]({rule.code}.md) | `{rule.name}` | {rule.severity.word} | {said} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _fenced(code: str) -> list[str]:
+    return ["```python", code, "```"]
 
 
 def parser() -> Parser:
     made = Parser("explain", ("RULE|WORD ...", "--all [--output DIR]"), ABOUT)
-    made.add_argument(
-        "words",
-        nargs="*",
-        metavar="RULE|WORD",
-        help="GRD101, gradients-never-cleared, GRD; or words to search: softmax",
-    )
-    made.add_argument("--all", action="store_true", help="list every rule")
-    made.add_argument(
-        "--output", metavar="DIR", type=Path, help="with --all: write a Markdown page per rule, and an index"
-    )
-    made.add_argument("--no-color", action="store_true", help=NO_COLOR)
+    add = made.add_argument
+    help = "GRD101, gradients-never-cleared, GRD; or words to search: softmax"
+    add("words", nargs="*", metavar="RULE|WORD", help=help)
+    add("--all", action="store_true", help="list every rule")
+    add("--output", metavar="DIR", type=Path, help="with --all: write a Markdown page per rule, and an index")
+    add("--no-color", action="store_true", help=NO_COLOR)
     return made
 
 
@@ -51,9 +115,7 @@ def explain(arguments: list[str]) -> int:
         print(f"{write_pages(options.output)} pages in {options.output}")
         return 0
     if not (options.all or options.words):
-        raise Misuse(
-            "Which rule? Type `trueloop explain GRD101`, `trueloop explain softmax`, or `trueloop explain --all`."
-        )
+        raise Misuse("Which rule? Type `trueloop explain GRD101`, `... softmax` or `trueloop explain --all`.")
     _print(_table(all_rules()) if options.all else _answer(options.words), color=not options.no_color)
     return 0
 
@@ -85,16 +147,11 @@ def _answer(words: list[str]) -> list[Line]:
     if not found:
         known = [each for rule in all_rules() for each in (rule.code, rule.name)]
         near = did_you_mean(words[0], known) if len(words) == 1 else ""
-        raise Misuse(
-            f"No rule mentions {' and '.join(map(repr, words))}.{near} `trueloop explain --all` lists the rules."
-        )
+        raise Misuse(f"No rule mentions {' and '.join(map(repr, words))}.{near} `trueloop explain --all` lists all.")
     if len(found) == 1:
         return _page(found[0])
-    return [
-        *_table(found),
-        [],
-        [(f"{len(found)} rules mention {' and '.join(words)}. ", ""), ("`trueloop explain CODE` shows a page.", "")],
-    ]
+    count = f"{len(found)} rules mention {' and '.join(words)}. `trueloop explain CODE` shows a page."
+    return [*_table(found), [], [(count, "")]]
 
 
 def _named(word: str) -> list[type[Rule]]:
@@ -132,11 +189,8 @@ def _table(rules: Iterable[type[Rule]]) -> list[Line]:
 
 
 def _page(rule: type[Rule]) -> list[Line]:
-    lines: list[Line] = [
-        [(f"{rule.code} {rule.name}", "bold"), (f"  {rule.severity.word}", STYLE[rule.severity])],
-        [(sentence(rule), "")],
-        [],
-    ]
+    title = [(f"{rule.code} {rule.name}", "bold"), (f"  {rule.severity.word}", STYLE[rule.severity])]
+    lines: list[Line] = [title, [(sentence(rule), "")], []]
     for heading, section in rule.page().sections.items():
         lines.append([(heading, "bold cyan")])
         for block in blocks(section):

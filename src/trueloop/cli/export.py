@@ -38,19 +38,13 @@ nothing is left, and the first differing layer is named."""
 
 def parser() -> Parser:
     made = Parser("export", "RUN --to TARGET [options]", ABOUT)
-    made.add_argument("--to", metavar="TARGET", help=" | ".join(TARGETS))
+    add = made.add_argument
+    add("--to", metavar="TARGET", help=" | ".join(TARGETS))
     tolerance = number("a number, 0 or more, as in 1e-4", least=0)
-    made.add_argument("--tolerance", metavar="E", type=tolerance, help="output tolerance (1e-4)")
-    made.add_argument(
-        "--device", type=parse_device, default="cpu", help="where to verify, and what aoti is for: cpu | cuda | cuda:N"
-    )
-    made.add_argument(
-        "--samples",
-        metavar="N|all",
-        type=whole_number(also="all"),
-        default=0,
-        help="validation samples to verify on (256)",
-    )
+    add("--tolerance", metavar="E", type=tolerance, help="output tolerance (1e-4)")
+    add("--device", type=parse_device, default="cpu", help="where to verify; target of aoti: cpu | cuda | cuda:N")
+    samples = whole_number(also="all")
+    add("--samples", metavar="N|all", type=samples, default=0, help="validation samples to verify on (256)")
     add_run_options(made, "RUN/export/TARGET")
     made.add_report_options(quiet="print errors only")
     return made
@@ -71,9 +65,8 @@ def add_run_options(parser: Parser, place: str) -> None:
 def export(arguments: list[str]) -> int:
     options = parser().parse_all(arguments)
     if options.run is None:
-        raise Misuse(
-            "Which run? Nothing was run: type `trueloop export runs/NAME --to onnx`; `trueloop runs` lists them."
-        )
+        typed = "type `trueloop export runs/NAME --to onnx`"
+        raise Misuse(f"Which run? Nothing was run: {typed}; `trueloop runs` lists them.")
     if options.to is None:
         typed = f"type `trueloop export {options.run} --to onnx`"
         raise Misuse(f"To which target? Nothing was run: {typed}. Targets: {', '.join(TARGETS)}.")
@@ -100,21 +93,11 @@ def export(arguments: list[str]) -> int:
 
 
 def trained_model(options: argparse.Namespace, run: Path) -> TrainedModel:
-    from trueloop.export.origin import Origin
-    from trueloop.export.trained_model import load_trained_model
+    from trueloop.export.trained_model import Origin, load_trained_model
 
-    advice = (
-        "runs of `trueloop train RECIPE` can be exported; from Python, call trueloop.export.export_model.export_model."
-    )
-    origin = Origin.of_run(
-        run,
-        read_about(run),
-        advice,
-        data=options.data,
-        download=options.download,
-        checkpoint=options.checkpoint,
-        readiness=_readiness(run),
-    )
+    advice = "`trueloop train RECIPE` makes runs to export; in Python, call trueloop.export.export_model.export_model."
+    chosen = {name: getattr(options, name) for name in ("data", "download", "checkpoint")}
+    origin = Origin.of_run(run, read_about(run), advice, **chosen, readiness=_readiness(run))
     return load_trained_model(origin)
 
 
@@ -155,11 +138,7 @@ def _document(artifact: Artifact, seconds: float) -> Document:
 
 
 def _port(port: Port) -> str:
-    def one(at: int, size: int | None) -> str:
-        most = port.limit(at)
-        return str(size) if size is not None else f"1..{most}" if most else "any"
-
-    return f"{port.name} {port.dtype}[{', '.join(one(at, size) for at, size in enumerate(port.shape))}]"
+    return f"{port.name} {port.dtype}[{', '.join(port.sizes())}]"
 
 
 def _list(numbers: tuple[int, ...]) -> str:

@@ -33,9 +33,7 @@ def report_user_errors(error: BaseException) -> int:
         time.sleep(PATIENCE)
         return _say(lost, ExitCode.LOST_PEER)
     if isinstance(error, KeyboardInterrupt):
-        return _say(
-            "interrupted. Finished checkpoints are valid; `trueloop runs` lists the runs.", ExitCode.INTERRUPTED
-        )
+        return _say("interrupted. Finished checkpoints are valid; `trueloop runs` lists runs.", ExitCode.INTERRUPTED)
     if not isinstance(error, Apart):
         let_first_rank_speak()
     if isinstance(error, BadRecipe) and error.__cause__ is not None:
@@ -76,9 +74,7 @@ def _is_memory(error: BaseException) -> bool:
 def _advice(error: BaseException) -> str:
     if _is_memory(error):
         return "out of memory. `--set accumulate=2` computes the same update with half the activations."
-    return (
-        "the error above comes from your own code: the recipe, its model or its data. `trueloop runs` lists the runs."
-    )
+    return "the error above comes from your own code: the recipe, its model or its data. `trueloop runs` lists runs."
 
 
 def _show(error: BaseException) -> None:

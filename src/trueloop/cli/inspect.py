@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from trueloop.cli.deliver import deliver, writable, write_file
-from trueloop.cli.options import Parser, whole_number
-from trueloop.cli.quantities import shape
+from trueloop.cli.options import Parser, shape, whole_number
 from trueloop.cli.recipe_options import add_recipe_options, chosen_recipe, settings_of, unknown_recipe
 from trueloop.errors import Misuse, did_you_mean
 from trueloop.recipe.recipe import DataRequest, Recipe
@@ -49,13 +48,8 @@ def parser() -> Parser:
     made = Parser("inspect", USAGE, ABOUT)
     made.add_argument("kind", nargs="?", metavar="WHAT", help=" | ".join(EXAMPLES))
     made.add_argument("words", nargs="*", metavar="WHICH", help="a recipe, a run, a file (or `tabular TABLE`)")
-    made.add_argument(
-        "--samples",
-        metavar="N",
-        type=whole_number(),
-        default=SAMPLES,
-        help=f"batch: samples shown one by one ({SAMPLES})",
-    )
+    help = f"batch: samples shown one by one ({SAMPLES})"
+    made.add_argument("--samples", metavar="N", type=whole_number(), default=SAMPLES, help=help)
     made.add_argument("--input", metavar="SHAPE", type=shape, help="model, of a callable: 8x3x32x32, or 8x128:int64")
     add_recipe_options(made, positional=False)
     made.add_report_options(quiet="")

@@ -34,26 +34,19 @@ EXAMPLES: Final = """\
 
 def parser() -> Parser:
     made = Parser("launch", ("[options] -- train RECIPE ...", "[options] -- SCRIPT|-m MODULE ..."), ABOUT)
+    add = made.add_argument
     made.epilog = EXAMPLES
-    made.add_argument(
-        "--nproc", metavar="N", default="auto", help="processes per machine: N | auto (default) | gpu | cpu"
-    )
-    made.add_argument("--nnodes", metavar="N", type=int, default=1, help="number of machines (1)")
-    made.add_argument("--node-rank", metavar="I", type=int, help="the number of this machine, from 0")
-    made.add_argument("--rendezvous", metavar="HOST:PORT", help="a free port of machine 0; the same on all machines")
-    made.add_argument(
-        "--wait", metavar="SECONDS", type=int, default=WAIT, help=f"how long to wait for one another ({WAIT})"
-    )
-    made.add_argument(
-        "--restarts", metavar="K", type=int, default=0, help="restarts of all processes when one fails (0)"
-    )
-    made.add_argument(
-        "--every-rank", action="store_true", help="show the output of all processes, not only of the first"
-    )
-    made.add_argument("--dry-run", action="store_true", help="print what would be launched, and run nothing")
-    made.add_argument("--print", metavar="TARGET", help=f"write a file to submit instead: {' | '.join(TARGETS)}")
-    made.add_argument("--output", metavar="FILE", type=Path, help="with --print: the file (default: stdout)")
-    made.add_argument("-m", action="store_true", help=argparse.SUPPRESS)
+    add("--nproc", metavar="N", default="auto", help="processes per machine: N | auto (default) | gpu | cpu")
+    add("--nnodes", metavar="N", type=int, default=1, help="number of machines (1)")
+    add("--node-rank", metavar="I", type=int, help="the number of this machine, from 0")
+    add("--rendezvous", metavar="HOST:PORT", help="a free port of machine 0; the same on all machines")
+    add("--wait", metavar="SECONDS", type=int, default=WAIT, help=f"how long to wait for one another ({WAIT})")
+    add("--restarts", metavar="K", type=int, default=0, help="restarts of all processes when one fails (0)")
+    add("--every-rank", action="store_true", help="show the output of all processes, not only of the first")
+    add("--dry-run", action="store_true", help="print what would be launched, and run nothing")
+    add("--print", metavar="TARGET", help=f"write a file to submit instead: {' | '.join(TARGETS)}")
+    add("--output", metavar="FILE", type=Path, help="with --print: the file (default: stdout)")
+    add("-m", action="store_true", help=argparse.SUPPRESS)
     return made
 
 
@@ -63,9 +56,7 @@ def launch(arguments: list[str]) -> int:
     if options.print is not None:
         return _print(options, command)
     if options.output is not None:
-        raise Misuse(
-            "--output needs --print. Nothing was run: add --print slurm, kubernetes or torchrun, or leave it out."
-        )
+        raise Misuse("--output needs --print. Nothing was run: add --print slurm, kubernetes or torchrun, or drop it.")
     refuse_inside()
     plan = planned(
         command,
@@ -100,9 +91,7 @@ def _command(words: list[str]) -> tuple[str, ...]:
             return tuple(words)
         case [word, *_]:
             hint, known = did_you_mean(word, VERBS), ", ".join(VERBS)
-            raise Misuse(
-                f"{word!r} cannot be launched.{hint} Nothing was run: launch {known}, a .py file, or -m MODULE."
-            )
+            raise Misuse(f"{word!r} cannot be launched.{hint} Nothing was run: launch {known}, a .py file or -m NAME.")
     raise AssertionError(words)
 
 

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trueloop.cli.deliver import Delivery
-from trueloop.cli.options import Parser, number, share, whole_number
-from trueloop.cli.quantities import duration
+from trueloop.cli.options import Parser, duration, number, share, whole_number
 from trueloop.cli.serve import KEY, add_limits, limits_of, not_a_run
 from trueloop.errors import MissingExtra, Misuse
 from trueloop.results.check import ExitCode
@@ -50,23 +49,16 @@ class Gain(NamedTuple):
 
 def parser() -> Parser:
     made = Parser("load", "[options] ARTIFACT|URL", ABOUT)
-    made.add_argument("where", nargs="?", metavar="ARTIFACT|URL", help="an exported model, or http://HOST:PORT")
-    made.add_argument("--clients", type=whole_number(), default=64, metavar="N", help="clients at the same time (64)")
-    made.add_argument("--requests", type=whole_number(), default=10_000, metavar="N", help="requests in all (10000)")
-    made.add_argument(
-        "--garbage", type=share(zero=True), default=0.0, metavar="SHARE", help="malformed requests: 1%% (0)"
-    )
-    made.add_argument(
-        "--p99", metavar="TIME", type=duration, help="limit of the 99th percentile (the server's --latency)"
-    )
-    made.add_argument(
-        "--gain", metavar="X", type=number("a number, as in 3"), default=0.0, help="least gain of batching: 3"
-    )
-    made.add_argument(
-        "--rounds", type=whole_number(), default=3, metavar="N", help="rounds with and without batching (3)"
-    )
-    made.add_argument("--without-batching", action="store_true", help="only without batching")
-    made.add_argument("--with-batching", action="store_true", help="only with batching")
+    add = made.add_argument
+    add("where", nargs="?", metavar="ARTIFACT|URL", help="an exported model, or http://HOST:PORT")
+    add("--clients", type=whole_number(), default=64, metavar="N", help="clients at the same time (64)")
+    add("--requests", type=whole_number(), default=10_000, metavar="N", help="requests in all (10000)")
+    add("--garbage", type=share(zero=True), default=0.0, metavar="SHARE", help="malformed requests: 1%% (0)")
+    add("--p99", metavar="TIME", type=duration, help="limit of the 99th percentile (the server's --latency)")
+    add("--gain", metavar="X", type=number("a number, as in 3"), default=0.0, help="least gain of batching: 3")
+    add("--rounds", type=whole_number(), default=3, metavar="N", help="rounds with and without batching (3)")
+    add("--without-batching", action="store_true", help="only without batching")
+    add("--with-batching", action="store_true", help="only with batching")
     add_limits(made)
     made.add_report_options()
     return made
@@ -97,9 +89,7 @@ def _drive_url(options: argparse.Namespace) -> int:
         questions, limit = asyncio.run(fetch_questions(address))
     except OSError as error:
         why = error.strerror or error
-        raise Misuse(
-            f"{options.where} cannot be reached ({why}). Nothing was run: `trueloop serve` starts a server."
-        ) from None
+        raise Misuse(f"{options.where} cannot be reached ({why}). Nothing was run: type `trueloop serve`.") from None
     outcome = _drive(options, address, questions, options.requests)
     return _report(options, options.where, {"server": (outcome, limit if options.p99 is None else options.p99)}, Gain())
 
@@ -115,9 +105,7 @@ def _drive_artifact(options: argparse.Namespace) -> int:
     unwanted = {WITH: options.without_batching, WITHOUT: options.with_batching}
     ways = [way for way in (WITH, WITHOUT) if not unwanted[way]]
     if not ways:
-        raise Misuse(
-            "--with-batching and --without-batching exclude each other. Nothing was run: leave both out for both."
-        )
+        raise Misuse("--with-batching and --without-batching exclude each other. Nothing was run: drop both for both.")
     rounds = _parts(options.requests, options.rounds) if len(ways) == 2 else [options.requests]
     outcomes, ratios = {way: Outcome() for way in ways}, []
     with ExitStack() as servers:
@@ -187,9 +175,8 @@ def _server(options: argparse.Namespace, *, batching: bool) -> Iterator[Address]
 def _drive(options: argparse.Namespace, address: Address, questions: Sequence[Question], requests: int) -> Outcome:
     from trueloop.serve.load_test import run_load
 
-    return asyncio.run(
-        run_load(address, questions, clients=options.clients, requests=requests, malformed=options.garbage)
-    )
+    clients, malformed = options.clients, options.garbage
+    return asyncio.run(run_load(address, questions, clients=clients, requests=requests, malformed=malformed))
 
 
 def _report(options: argparse.Namespace, name: str, outcomes: Mapping[str, tuple[Outcome, float]], gain: Gain) -> int:

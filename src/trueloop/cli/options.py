@@ -8,7 +8,8 @@ import shlex
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import takewhile
 from typing import Final, NoReturn, final
 
@@ -17,10 +18,17 @@ from trueloop.finding import Severity
 from trueloop.report import FORMATS
 from trueloop.session.hang_timeout import HANG_AFTER, hang_after, parse_seconds
 
-__all__ = ["NO_COLOR", "Parser", "number", "one_of", "share", "whole_number"]
+__all__ = ["NO_COLOR", "Parser", "bandwidth", "duration", "number", "one_of", "shape", "share", "size", "whole_number"]
 
 WIDEST: Final = 100  # Columns of help, at most
+Parsed = tuple[argparse.Namespace, list[str]]  # Our options, and the other words
 NO_COLOR: Final = "no colors; so does the variable NO_COLOR"
+_DECIMAL: Final = {"k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
+_BINARY: Final = {"ki": 2.0**10, "mi": 2.0**20, "gi": 2.0**30, "ti": 2.0**40}
+_PREFIXES: Final[Mapping[str, float]] = {"": 1.0, **_DECIMAL, **_BINARY}
+_TIMES: Final = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
+_NUMBER: Final = r"[0-9][0-9_]*\.?[0-9]*(?:e[0-9]+)?|\.[0-9]+"
+_QUANTITY: Final = re.compile(rf"\s*({_NUMBER})\s*([a-zµ]*?)(/s|ps)?\s*", re.IGNORECASE)
 
 
 class _Help(argparse.HelpFormatter):
@@ -46,11 +54,8 @@ class Parser(argparse.ArgumentParser):
         super().__init__(f"trueloop {verb}", shown, description, allow_abbrev=False, formatter_class=_Help)
 
     def error(self, message: str) -> NoReturn:
-        message = re.sub(
-            r"^argument (\S+): (cannot)?",
-            lambda found: f"{found[1]} {found[2]}" if found[2] else f"{found[1]}: ",
-            message,
-        )
+        message = re.sub(r"^argument (\S+): (?=cannot)", r"\1 ", message)
+        message = re.sub(r"^argument (\S+): ", r"\1: ", message)
         raise Misuse(f"{message}. Nothing was run: `{self.prog} --help` shows the options.")
 
     def refuse(self, word: str) -> NoReturn:
@@ -58,9 +63,7 @@ class Parser(argparse.ArgumentParser):
             raise Misuse(f"Unexpected argument {word!r}. Nothing was run: `{self.prog} --help` shows the usage.")
         name = word.partition("=")[0]
         near = did_you_mean(name, (option for option in self._option_string_actions if option.startswith("--")))
-        raise Misuse(
-            f"There is no option {name}.{near}{self.hint} Nothing was run: `{self.prog} --help` lists the options."
-        )
+        raise Misuse(f"There is no option {name}.{near}{self.hint} Nothing was run: `{self.prog} --help` lists them.")
 
     # -- parsing --
 
@@ -80,13 +83,11 @@ class Parser(argparse.ArgumentParser):
                 self.refuse(word)
         return known, words, arguments[len(ours) + 1 :]
 
-    def split(
-        self, arguments: list[str], is_script: Callable[[str], bool] = lambda _: True
-    ) -> tuple[argparse.Namespace, list[str]]:
+    def split(self, words: list[str], is_script: Callable[[str], bool] = lambda _: True) -> Parsed:
         """Our options, and the target. What follows a script is the script's; otherwise options stand anywhere."""
         at = 0
-        while at < len(arguments) and arguments[at].startswith("-") and arguments[at] not in ("-", "--"):
-            name, sign, _ = arguments[at].partition("=")
+        while at < len(words) and words[at].startswith("-") and words[at] not in ("-", "--"):
+            name, sign, _ = words[at].partition("=")
             if name not in self._option_string_actions:
                 if not name.startswith("--") and name[:2] in self._option_string_actions:
                     break  # -mpackage.train
@@ -94,11 +95,11 @@ class Parser(argparse.ArgumentParser):
             if name == "-m":
                 break
             at += 2 if self._takes_value(name) and not sign else 1
-        own, target = arguments[:at], arguments[at:]
+        own, target = words[:at], words[at:]
         if target[:1] == ["--"]:
             return self.parse_args(own), target[1:]
         if target and not target[0].startswith("-") and not is_script(target[0]):
-            return self.parse_words(arguments)[:2]
+            return self.parse_words(words)[:2]
         parsed = self.parse_args(own)
         self._hint(own, target)
         return parsed, target
@@ -121,11 +122,9 @@ class Parser(argparse.ArgumentParser):
                 moved += [word, *([] if sign or not self._takes_value(name) else [next(rest, "")])]
         if moved and os.environ.get("RANK", "0") == "0":
             name, better = moved[0].partition("=")[0], shlex.join([*own, *moved, target[0], *kept])
-            print(
-                f"trueloop: {name} comes after {target[0]}, so the script gets it. If it is meant for trueloop, type "
-                f"`{self.prog} {better}`; `--` before {target[0]} turns this message off.",
-                file=sys.stderr,
-            )
+            where = f"trueloop: {name} comes after {target[0]}, so the script gets it. If it is meant for trueloop,"
+            hint = f"type `{self.prog} {better}`; `--` before {target[0]} turns this message off."
+            print(f"{where} {hint}", file=sys.stderr)
 
     # -- options that verbs share --
 
@@ -143,7 +142,8 @@ class Parser(argparse.ArgumentParser):
 
     def add_hang_after(self) -> None:
         help = f"find the cause when a rank makes no progress for this long: 60s, 5min ({HANG_AFTER:.0f}s)"
-        self.add_argument("--hang-after", metavar="TIME", type=_hang_after, default=hang_after(), help=help)
+        seconds = partial(parse_seconds, said_by="--hang-after")
+        self.add_argument("--hang-after", metavar="TIME", type=seconds, default=hang_after(), help=help)
 
 
 # -- values --
@@ -202,9 +202,8 @@ def one_of(names: Iterable[str]) -> Callable[[str], str]:
 
     def read(word: str) -> str:
         if word not in known:
-            raise argparse.ArgumentTypeError(
-                f"cannot be {word!r}.{did_you_mean(word, known)} Choose: {', '.join(known)}"
-            )
+            near = did_you_mean(word, known)
+            raise argparse.ArgumentTypeError(f"cannot be {word!r}.{near} Choose: {', '.join(known)}")
         return word
 
     return read
@@ -216,5 +215,49 @@ def _severity(names: Sequence[str]) -> Callable[[str], Severity | None]:
     return lambda word: None if choose(word) == "never" else Severity[word.upper()]
 
 
-def _hang_after(text: str) -> float:
-    return parse_seconds(text, "--hang-after")
+def size(text: str) -> float:
+    """Bytes: GB is 10^9, GiB 2^30."""
+    number, unit, per_second = _parts(text)
+    factor = _prefix(unit, "B")
+    if number is None or factor is None or per_second:
+        raise _refused(text, "a size such as 80GB or 24GiB")
+    return number * factor
+
+
+def bandwidth(text: str) -> float:
+    """Bytes per second: B is a byte, b (or bit) a bit."""
+    number, unit, per_second = _parts(text)
+    in_bytes, in_bits = _prefix(unit, "B"), _prefix(unit.removesuffix("it"), "b")
+    if number is None or not per_second or (in_bytes is None and in_bits is None):
+        raise _refused(text, "a bandwidth such as 600GB/s, or 25Gb/s for bits")
+    return number * in_bytes if in_bytes is not None else number * (in_bits or 0.0) / 8
+
+
+def duration(text: str) -> float:
+    """Seconds."""
+    number, unit, per_second = _parts(text)
+    if number is None or unit not in _TIMES or per_second:
+        raise _refused(text, "a time such as 45ms or 1.2s")
+    return number * _TIMES[unit]
+
+
+def shape(text: str) -> tuple[tuple[int, ...], str]:
+    """Sizes and dtype: 3x224x224 (float32), 1024:int64."""
+    sizes, _, dtype = text.partition(":")
+    if not all(each.isdecimal() and int(each) for each in sizes.split("x")) or dtype not in ("", "float32", "int64"):
+        raise _refused(text, "a shape such as 3x224x224 or 1024:int64")
+    return tuple(map(int, sizes.split("x"))), dtype or "float32"
+
+
+def _parts(text: str) -> tuple[float | None, str, bool]:
+    """(a number above zero, its unit, is it per second)"""
+    found = _QUANTITY.fullmatch(text)
+    number = float(found[1].replace("_", "")) if found else 0.0
+    if found is None or not 0.0 < number < math.inf:
+        return None, "", False
+    return number, found[2], bool(found[3])
+
+
+def _prefix(unit: str, letter: str) -> float | None:
+    """The factor of the letters before the B, or the b."""
+    return _PREFIXES.get(unit[:-1].lower()) if unit.endswith(letter) else None

@@ -7,8 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from trueloop.cli.deliver import Delivery
-from trueloop.cli.options import Parser, whole_number
-from trueloop.cli.quantities import bandwidth, duration, shape, size
+from trueloop.cli.options import Parser, bandwidth, duration, shape, size, whole_number
 from trueloop.cli.recipe_options import add_recipe_options, chosen_recipe
 from trueloop.errors import BadData, Misuse
 from trueloop.parallel.plan import MOST_GPUS
@@ -41,9 +40,7 @@ def parser() -> Parser:
     made.add_argument("--gpus", metavar="N", type=whole_number(1, MOST_GPUS), help=f"number of GPUs, 1 to {MOST_GPUS}")
     made.add_argument("--memory", metavar="SIZE", type=size, help="of one GPU: 80GB, 24GiB")
     made.add_argument("--bandwidth", metavar="RATE", type=bandwidth, help="between GPUs: 600GB/s, or 25Gb/s for bits")
-    made.add_argument(
-        "--step", metavar="TIME", type=duration, default=0.0, help="measured compute time of a step: 45ms"
-    )
+    made.add_argument("--step", metavar="TIME", type=duration, default=0.0, help="measured compute time of a step: 9ms")
     made.add_argument("--input", metavar="SHAPE", type=shape, help="one sample, instead of data: 3x224x224, 1024:int64")
     made.add_argument("--outputs", metavar="N", type=whole_number(), default=0, help="with --input: classes or tokens")
     made.add_report_options(quiet="")
@@ -71,15 +68,8 @@ def plan(arguments: list[str]) -> int:
     recipe = chosen_recipe(options, [options.recipe, *([options.table] if options.table else [])])
     validate(recipe, optimizer_problems(recipe))
     facts = facts_of(recipe, _splits(options, recipe))
-    terms = Terms(
-        gpus=options.gpus,
-        memory=options.memory,
-        bandwidth=options.bandwidth,
-        batch=recipe.batch,
-        accumulate=recipe.accumulate,
-        precision=recipe.precision,
-        step=options.step,
-    )
+    asked = {name: getattr(options, name) for name in ("gpus", "memory", "bandwidth", "step")}
+    terms = Terms(**asked, batch=recipe.batch, accumulate=recipe.accumulate, precision=recipe.precision)
     named = recipe.optimizer
     optimizer = named if isinstance(named, str) else getattr(named, "__name__", "your own optimizer")
     delivery.deliver(estimate(facts, terms, options.recipe, optimizer))

@@ -24,11 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["parser", "probe"]
 
-USAGE: Final = (
-    "RECIPE|RUN [CLAIM ...] [options]",
-    "SCRIPT [CLAIM ...] [options] [-- arguments of the script]",
-    "--list",
-)
+SCRIPT: Final = "SCRIPT [CLAIM ...] [options] [-- arguments of the script]"
+USAGE: Final = ("RECIPE|RUN [CLAIM ...] [options]", SCRIPT, "--list")
 ABOUT: Final = """Test simple claims about a training: what was measured and, if a claim fails, the likely causes. The
 results for a run (runs/NAME) are kept in its folder, for `trueloop ready`. A script runs unmodified, in its own
 processes."""
@@ -39,13 +36,8 @@ def parser() -> Parser:
     made = Parser("probe", USAGE, ABOUT)
     made.hint = " Arguments of a script stand after `--`."
     made.add_argument("--list", action="store_true", help="list the claims")
-    made.add_argument(
-        "--steps",
-        metavar="N|all",
-        type=whole_number(also="all"),
-        default=STEPS,
-        help=f"optimizer steps of a script ({STEPS})",
-    )
+    steps, help = whole_number(also="all"), f"optimizer steps of a script ({STEPS})"
+    made.add_argument("--steps", metavar="N|all", type=steps, default=STEPS, help=help)
     made.add_report_options(FINDINGS_FORMATS, quiet="print claims that fail only; nothing if none does")
     add_recipe_options(made, positional=False)
     made.add_argument("-m", metavar="MODULE", help="probe a module, like python -m")

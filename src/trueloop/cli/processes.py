@@ -72,16 +72,11 @@ def batch_rule(recipe: Recipe, world: int) -> str:
         scaled = f"lr scales with batch (lr_scaling={recipe.lr_scaling}), not with processes"
         return f"{split}: steps and losses are those of one process; {scaled}."
     adaptive = not (isinstance(recipe.optimizer, str) and recipe.optimizer.lower() in ("sgd", "nesterov"))
-    rule = (
-        "lr times the square root of k (adaptive optimizers)"
-        if adaptive
-        else "lr times k, with warmup (linear rule, SGD)"
-    )
+    root, linear = "the square root of k (adaptive optimizers)", "k, with warmup (linear rule, SGD)"
+    rule = f"lr times {root if adaptive else linear}"
     flags = f"--set lr_scaling={'sqrt' if adaptive else 'linear'} --set reference_batch={recipe.batch}"
-    return (
-        f"{split}: learning rate, steps and losses are those of one process; nothing is scaled. For a batch k times "
-        f"as large the usual rule is {rule}: {flags} applies it."
-    )
+    why = f"{split}: learning rate, steps and losses are those of one process; nothing is scaled."
+    return f"{why} For a batch k times as large the usual rule is {rule}: {flags} applies it."
 
 
 def refuse_inside() -> None:

@@ -37,16 +37,13 @@ given."""
 
 def parser() -> Parser:
     made = Parser("profile", USAGE, ABOUT)
-    made.add_argument("-m", metavar="MODULE", help="run a module, like python -m")
-    made.add_argument(
-        "--steps", metavar="N", type=whole_number(20), help="steps to measure (60, or as many as take a second)"
-    )
-    made.add_argument("--window", metavar="N", type=whole_number(), default=4, help="steps in PyTorch's profiler (4)")
-    made.add_argument("--to-end", action="store_true", help="let the run continue to its end after the measurement")
-    made.add_argument("--trace", metavar="FILE", type=Path, help="write a trace for ui.perfetto.dev")
-    made.add_argument(
-        "--snapshot", metavar="FILE", type=Path, help="write CUDA's memory snapshot for pytorch.org/memory_viz"
-    )
+    add = made.add_argument
+    add("-m", metavar="MODULE", help="run a module, like python -m")
+    add("--steps", metavar="N", type=whole_number(20), help="steps to measure (60, or as many as take a second)")
+    add("--window", metavar="N", type=whole_number(), default=4, help="steps in PyTorch's profiler (4)")
+    add("--to-end", action="store_true", help="let the run continue to its end after the measurement")
+    add("--trace", metavar="FILE", type=Path, help="write a trace for ui.perfetto.dev")
+    add("--snapshot", metavar="FILE", type=Path, help="write CUDA's memory snapshot for pytorch.org/memory_viz")
     made.add_report_options(quiet="")
     add_recipe_options(made, positional=False)
     return made
@@ -62,9 +59,7 @@ def profile(arguments: list[str]) -> int:
     if not _is_script(target[0]):
         return _profile_recipe(options, target)
     if options.set or options.data or options.download or options.target:
-        raise Misuse(
-            f"{target[0]} is a script: --set, --data, --target and --download are for recipes. Nothing was run."
-        )
+        raise Misuse(f"{target[0]} is a script: --set, --data, --target, --download are for recipes. Nothing was run.")
     return _profile_script(options, target)
 
 
@@ -84,14 +79,8 @@ def _observer(options: argparse.Namespace, waited: Callable[[], float] | None = 
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     from trueloop.profile.observer import Observer
 
-    return Observer(
-        steps=options.steps,
-        window=options.window,
-        to_end=options.to_end,
-        trace=options.trace,
-        snapshot=options.snapshot,
-        waited=waited,
-    )
+    names = ("steps", "window", "to_end", "trace", "snapshot")
+    return Observer(**{name: getattr(options, name) for name in names}, waited=waited)
 
 
 def _profile_script(options: argparse.Namespace, target: list[str]) -> int:

@@ -31,28 +31,17 @@ POINTS: Final = 100.0
 
 def parser() -> Parser:
     made = Parser("quantize", "RUN --scheme SCHEME [options]", ABOUT)
-    made.add_argument("--scheme", metavar="SCHEME", help=" | ".join(SCHEMES))
-    made.add_argument("--to", metavar="TARGET", default="pt2", help="pt2 (default) | onnx | aoti | torchscript")
+    add = made.add_argument
+    add("--scheme", metavar="SCHEME", help=" | ".join(SCHEMES))
+    add("--to", metavar="TARGET", default="pt2", help="pt2 (default) | onnx | aoti | torchscript")
     points = number("points from 0, as in 0.5", least=0)
-    made.add_argument(
-        "--max-drop",
-        metavar="D",
-        type=points,
-        default=ALLOWED * POINTS,
-        help="points (percent of a loss) it may be worse (1)",
-    )
-    made.add_argument(
-        "--keep-float", metavar="NAME|auto", action="append", default=[], help="leave this layer in float; auto chooses"
-    )
-    made.add_argument("--calibrate", metavar="N", type=whole_number(), help="training samples for calibration (512)")
-    made.add_argument(
-        "--samples",
-        metavar="N|all",
-        type=whole_number(also="all"),
-        default=0,
-        help="validation samples for the metric (2048)",
-    )
-    made.add_argument("--no-speed", action="store_true", help="do not measure the speed against the float model")
+    drop = ALLOWED * POINTS
+    add("--max-drop", metavar="D", type=points, default=drop, help="points (percent of a loss) it may be worse (1)")
+    add("--keep-float", metavar="NAME|auto", action="append", default=[], help="keep this layer in float; auto chooses")
+    add("--calibrate", metavar="N", type=whole_number(), help="training samples for calibration (512)")
+    samples = whole_number(also="all")
+    add("--samples", metavar="N|all", type=samples, default=0, help="validation samples for the metric (2048)")
+    add("--no-speed", action="store_true", help="do not measure the speed against the float model")
     add_run_options(made, "RUN/export/SCHEME-TARGET")
     made.add_report_options(quiet="print errors only")
     return made

@@ -25,10 +25,8 @@ __all__ = [
     "lost_peer", "rank_peers",
 ]  # fmt: skip
 
-COURTESY: Final = 3.0
-"""Seconds that a failing rank other than 0 waits before it ends: if all fail alike, rank 0 reports it, once."""
-PATIENCE: Final = 10.0
-"""Seconds that a process without its peers waits to be ended: the launcher reads the error of the one that failed."""
+COURTESY: Final = 3.0  # Seconds that a failing rank other than 0 waits: if all fail alike, rank 0 reports it, once
+PATIENCE: Final = 10.0  # Seconds that a process without peers waits to be ended: the launcher reads who failed
 _TRANSPORT: Final = re.compile(r"\bgloo/transport/|Connection (closed|reset) by peer|\bnccl(Remote|System)Error\b")
 
 

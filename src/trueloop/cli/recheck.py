@@ -16,9 +16,7 @@ __all__ = ["parser", "recheck"]
 
 
 def parser() -> Parser:
-    about = (
-        "Check a run that `trueloop check --record RUN` recorded again, with today's rules. The script does not run."
-    )
+    about = "Check a run that `trueloop check --record RUN` recorded again, with today's rules, without the script."
     made = Parser("recheck", "[options] RUN", about)
     made.add_argument("run", nargs="?", metavar="RUN", help="the folder given to --record")
     add_rule_options(made)
@@ -28,9 +26,7 @@ def parser() -> Parser:
 def recheck(arguments: list[str]) -> int:
     options = parser().parse_all(arguments)
     if options.run is None:
-        raise Misuse(
-            "Which run? Nothing was run: type `trueloop recheck RUN`, the folder that `check --record RUN` wrote."
-        )
+        raise Misuse("Which run? Nothing was run: type `trueloop recheck RUN`, the folder of `check --record RUN`.")
     refuse_conflicts(options)
     set_base_folder(os.getcwd())
     settings = load_settings(Path.cwd())

@@ -22,8 +22,7 @@ __all__ = ["parser", "recipe_for", "resume"]
 ABOUT: Final = """Continue a run that was stopped or killed, from its newest valid checkpoint. `--set epochs=20`
 makes a run longer, also a finished one. Fields that do not change the numbers (workers, device, log_every, keep ...)
 may be set too."""
-STRETCHED: Final = ("cosine", "linear", "one-cycle")
-"""Schedules whose learning rate at a step depends on the length of the run."""
+STRETCHED: Final = ("cosine", "linear", "one-cycle")  # Schedules that depend on the length of the run
 
 
 def parser() -> Parser:
@@ -53,10 +52,8 @@ def resume(arguments: list[str]) -> int:
     kept = {**origin, "settings": _merged(origin["settings"], settings)}
     hooks = (QuietDisplay(),) if options.quiet else None
     with watch_for_hangs(options.hang_after), rank_peers() as peers:
-        done = resume_run(
-            recipe, options.run, download=options.download, origin=kept, hooks=hooks, hand_on_signals=False
-        )
-        code = agree_exit_code(peers, finish(done))
+        how = {"download": options.download, "origin": kept, "hooks": hooks, "hand_on_signals": False}
+        code = agree_exit_code(peers, finish(resume_run(recipe, options.run, **how)))
     return leave_exit_code(code)
 
 
@@ -81,10 +78,8 @@ def _length_notes(before: Recipe, now: Recipe) -> Iterator[str]:
     stretched = now.schedule in STRETCHED or (now.schedule == "step" and not now.step_size)
     stretched = stretched or 0 < now.warmup < 1
     if stretched and (before.epochs, before.steps) != (now.epochs, now.steps):
-        yield (
-            f"schedule={now.schedule} depends on the length of the run: from here the learning rate follows the new "
-            "length, so the result differs from a run that had this length from the beginning."
-        )
+        why = f"schedule={now.schedule} depends on the length of the run: from here the learning rate follows the new"
+        yield f"{why} length, so the result differs from a run that had this length from the beginning."
 
 
 def _merged(before: dict[str, str], now: dict[str, str]) -> dict[str, str]:

@@ -20,12 +20,9 @@ HEADS: Final = ["run", "recipe", "best", "test", "steps", "time", "started", "st
 
 def parser() -> Parser:
     made = Parser("runs", "[options] [FOLDER]", "List runs, the newest first: metric, steps, time, status.")
-    made.add_argument(
-        "folder", nargs="?", type=Path, metavar="FOLDER", help="the folder of runs (default: runs), or one run"
-    )
-    made.add_argument(
-        "--sort", metavar="BY", type=one_of(("time", "metric")), default="time", help="time (default) | metric"
-    )
+    add = made.add_argument
+    add("folder", nargs="?", type=Path, metavar="FOLDER", help="the folder of runs (default: runs), or one run")
+    add("--sort", metavar="BY", type=one_of(("time", "metric")), default="time", help="time (default) | metric")
     made.add_report_options(quiet="")
     return made
 
@@ -34,9 +31,7 @@ def runs(arguments: list[str]) -> int:
     options = parser().parse_all(arguments)
     folder: Path = options.folder or Path("runs")
     if not folder.is_dir() and options.folder is not None:
-        raise Misuse(
-            f"There is no folder {folder}. Runs are in ./runs, unless `trueloop train` was given --runs FOLDER."
-        )
+        raise Misuse(f"There is no folder {folder}. Runs are in ./runs, unless `trueloop train` got --runs FOLDER.")
     found = _found(folder)
     if options.sort == "metric":
         found = by_metric(found)

@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trueloop.cli.options import Parser, whole_number
-from trueloop.cli.quantities import duration, size
+from trueloop.cli.options import Parser, duration, size, whole_number
 from trueloop.errors import MissingExtra, Misuse, did_you_mean
 from trueloop.export.device import parse_device
 
@@ -39,17 +38,14 @@ KEY: Final = "TRUELOOP_API_KEY"
 
 def parser() -> Parser:
     made = Parser("serve", "[options] ARTIFACT", ABOUT)
-    made.add_argument(
-        "artifact", nargs="?", metavar="ARTIFACT", type=Path, help="a folder that `trueloop export` wrote"
-    )
-    made.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1: this machine only)")
-    made.add_argument("--port", type=whole_number(0, 65535), default=8000, metavar="N", help="8000; 0: any free port")
-    made.add_argument("--device", type=parse_device, help="cpu (default) | cuda | cuda:N; aoti: the device it is for")
-    made.add_argument("--api-key-file", type=Path, metavar="FILE", help=f"require this API key; or the variable {KEY}")
-    made.add_argument("--log", action="store_true", help="print a line for each request")
-    made.add_argument(
-        "--write", nargs=2, metavar=("WHAT", "DIR"), help="write files for triton or docker; serve nothing"
-    )
+    add = made.add_argument
+    add("artifact", nargs="?", metavar="ARTIFACT", type=Path, help="a folder that `trueloop export` wrote")
+    add("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1: this machine only)")
+    add("--port", type=whole_number(0, 65535), default=8000, metavar="N", help="8000; 0: any free port")
+    add("--device", type=parse_device, help="cpu (default) | cuda | cuda:N; aoti: the device it is for")
+    add("--api-key-file", type=Path, metavar="FILE", help=f"require this API key; or the variable {KEY}")
+    add("--log", action="store_true", help="print a line for each request")
+    add("--write", nargs=2, metavar=("WHAT", "DIR"), help="write files for triton or docker; serve nothing")
     add_limits(made)
     return made
 
@@ -115,22 +111,13 @@ def limits_of(options: argparse.Namespace) -> Limits:
 
     latency = math.inf if options.latency is None else options.latency
     if options.queue < options.batch:
-        raise Misuse(
-            f"--queue {options.queue} is smaller than --batch {options.batch}: a batch is never full. Nothing was run."
-        )
+        small = f"--queue {options.queue} is smaller than --batch {options.batch}"
+        raise Misuse(f"{small}: a batch is never full. Nothing was run.")
     if options.wait >= latency:
-        raise Misuse(
-            f"--wait {options.wait * 1e3:g}ms must be shorter than --latency {latency * 1e3:g}ms. Nothing was run."
-        )
-    return Limits(
-        batch=options.batch,
-        wait=options.wait,
-        latency=latency,
-        queue=options.queue,
-        body=int(options.max_body),
-        timeout=options.timeout,
-        grace=options.grace,
-    )
+        limit = f"--latency {latency * 1e3:g}ms. Nothing was run."
+        raise Misuse(f"--wait {options.wait * 1e3:g}ms must be shorter than {limit}")
+    same = {name: getattr(options, name) for name in ("batch", "wait", "queue", "timeout", "grace")}
+    return Limits(**same, latency=latency, body=int(options.max_body))
 
 
 def _key(file: Path | None) -> str:
@@ -146,23 +133,16 @@ def _key(file: Path | None) -> str:
 
 
 def _announce(artifact: Artifact, limits: Limits, host: str, port: int, keyed: bool) -> None:
-    shown = f"[{host}]" if ":" in host else host
-    _say(
-        f"{artifact.name} as {artifact.target} at http://{shown}:{port}  (try it there; POST /predict, /docs, /metrics)"
-    )
-    batches = (
-        f"up to {limits.batch} samples, the first waits {limits.wait * 1e3:g} ms"
-        if limits.batch > 1
-        else "of one sample"
-    )
+    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    _say(f"{artifact.name} as {artifact.target} at {url}  (try it there; POST /predict, /docs, /metrics)")
+    several = f"up to {limits.batch} samples, the first waits {limits.wait * 1e3:g} ms"
+    batches = several if limits.batch > 1 else "of one sample"
     _say(f"batches    {batches}; queue of {limits.queue}; requests up to {limits.body:,} bytes")
     if limits.latency < math.inf:
         _say(f"latency    answers within {limits.latency * 1e3:g} ms, or 429 at once")
     if host not in LOOPBACK and not keyed:
-        warning = (
-            f"anybody who can reach {host}:{port} can use this model: no API key is set (--api-key-file, or {KEY})"
-        )
-        print(f"trueloop: {warning}.", file=sys.stderr, flush=True)
+        warning = f"anybody who can reach {host}:{port} can use this model: no API key is set (--api-key-file, or"
+        print(f"trueloop: {warning} {KEY}).", file=sys.stderr, flush=True)
 
 
 def _say(line: str) -> None:
@@ -172,12 +152,10 @@ def _say(line: str) -> None:
 def _write(options: argparse.Namespace) -> int:
     what, folder = options.write
     if what not in WRITES:
-        raise Misuse(
-            f"--write cannot be {what!r}.{did_you_mean(what, WRITES)} Choose: {', '.join(WRITES)}. Nothing was run."
-        )
+        near = did_you_mean(what, WRITES)
+        raise Misuse(f"--write cannot be {what!r}.{near} Choose: {', '.join(WRITES)}. Nothing was run.")
     from trueloop.export.folder import read_artifact, verify_files
-    from trueloop.serve.dockerfile import write_docker
-    from trueloop.serve.triton import write_triton
+    from trueloop.serve.deployment import write_docker, write_triton
 
     artifact = read_artifact(not_a_run(options.artifact, "serve"))
     verify_files(artifact)

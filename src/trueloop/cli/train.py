@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from trueloop.cli.options import Parser, one_of
 from trueloop.cli.rank import agree_exit_code, find_launched_run, is_speaker, leave_exit_code, rank_peers
-from trueloop.cli.recipe_options import add_recipe_options, recipe_arguments, settings_of
-from trueloop.cli.recipe_page import help_page, recipe_as_json, recipe_as_text, recipe_list
+from trueloop.cli.recipe_options import (
+    add_recipe_options,
+    help_page,
+    recipe_arguments,
+    recipe_as_json,
+    recipe_as_text,
+    recipe_list,
+    settings_of,
+)
 from trueloop.errors import Misuse
 from trueloop.finding import Severity
 from trueloop.hook import Ending, Hook
@@ -33,22 +40,17 @@ runs/NAME` continues a run that was stopped or killed."""
 
 def parser() -> Parser:
     made = Parser("train", ("[options] RECIPE [TABLE]", "--list"), ABOUT)
+    add = made.add_argument
     made.epilog = help_page()
     add_recipe_options(made)
-    made.add_argument("--list", action="store_true", help="list the bundled recipes, and train nothing")
-    made.add_argument("--show", action="store_true", help="print every field of the recipe, and train nothing")
-    made.add_argument(
-        "--format", metavar="NAME", type=one_of(("text", "json")), help="with --show: text (default) | json"
-    )
-    made.add_argument("--name", default="", help="the name of the run")
-    made.add_argument(
-        "--runs", type=Path, default=Path("runs"), metavar="DIR", help="the folder for runs (default: runs)"
-    )
-    made.add_argument(
-        "--baseline", metavar="RUN", help="stop if validation gets worse than this good run (on_collapse)"
-    )
-    made.add_argument("--nproc", metavar="N", help="number of processes, with the same results: N | auto | gpu | cpu")
-    made.add_argument("-q", "--quiet", action="store_true", help="print findings, warnings and errors only")
+    add("--list", action="store_true", help="list the bundled recipes, and train nothing")
+    add("--show", action="store_true", help="print every field of the recipe, and train nothing")
+    add("--format", metavar="NAME", type=one_of(("text", "json")), help="with --show: text (default) | json")
+    add("--name", default="", help="the name of the run")
+    add("--runs", type=Path, default=Path("runs"), metavar="DIR", help="the folder for runs (default: runs)")
+    add("--baseline", metavar="RUN", help="stop if validation gets worse than this good run (on_collapse)")
+    add("--nproc", metavar="N", help="number of processes, with the same results: N | auto | gpu | cpu")
+    add("-q", "--quiet", action="store_true", help="print findings, warnings and errors only")
     made.add_hang_after()
     return made
 
@@ -115,10 +117,8 @@ def without_nproc(arguments: list[str]) -> list[str]:
 def _parsed(arguments: list[str]) -> argparse.Namespace:
     options = parser().parse_all(arguments)
     if options.recipe is None and not options.list:
-        there = ", ".join(bundled())
-        raise Misuse(
-            f"Which recipe? Nothing was run: type `trueloop train digits`. Bundled: {there}; or your own file.py."
-        )
+        there = f"{', '.join(bundled())}; or your own file.py"
+        raise Misuse(f"Which recipe? Nothing was run: type `trueloop train digits`. Bundled: {there}.")
     if options.format is not None and not options.show:
         raise Misuse("--format belongs to --show. Nothing was run: add --show, or leave --format out.")
     if options.name and (Path(options.name).name != options.name or options.name.startswith(".")):

@@ -29,18 +29,15 @@ ALLOWED: Final = ("batch",)  # Knobs that change the training: turned only with 
 
 def parser() -> Parser:
     made = Parser("tune", "[options] RECIPE [TABLE]", ABOUT)
+    add = made.add_argument
     add_recipe_options(made)
-    made.add_argument(
-        "--objective", metavar="NAME", type=one_of(OBJECTIVES), default="throughput", help=" | ".join(OBJECTIVES)
-    )
+    add("--objective", metavar="NAME", type=one_of(OBJECTIVES), default="throughput", help=" | ".join(OBJECTIVES))
     minutes = number("a number of minutes, as in 5 or 0.5", above=0)
-    made.add_argument("--minutes", metavar="N", type=minutes, default=5.0, help="how long it may take (5)")
-    made.add_argument("--seeds", metavar="N", type=whole_number(1, 100), default=3, help="seeds for the metric (3)")
-    made.add_argument(
-        "--allow", metavar="NAME", type=one_of(ALLOWED), action="append", default=[], help="also change this: batch"
-    )
-    made.add_argument("--fresh", action="store_true", help="measure again, without results of earlier runs")
-    made.add_argument("--write", metavar="FILE", type=Path, help="the file for the winning recipe (NAME_tuned.py)")
+    add("--minutes", metavar="N", type=minutes, default=5.0, help="how long it may take (5)")
+    add("--seeds", metavar="N", type=whole_number(1, 100), default=3, help="seeds for the metric (3)")
+    add("--allow", metavar="NAME", type=one_of(ALLOWED), action="append", default=[], help="also change this: batch")
+    add("--fresh", action="store_true", help="measure again, without results of earlier runs")
+    add("--write", metavar="FILE", type=Path, help="the file for the winning recipe (NAME_tuned.py)")
     made.add_report_options(quiet="no progress, only the report")
     return made
 
@@ -61,17 +58,13 @@ def tune(arguments: list[str]) -> int:
     check_writable(file)
     live = Live(sys.stderr, color=delivery.color)
     if not options.quiet:
-        print(
-            f"trueloop: tuning {asked.subject} for {asked.objective}, up to {options.minutes:g} min.", file=sys.stderr
-        )
+        print(f"trueloop: tuning {asked.subject} for {asked.objective}, up to {options.minutes:g} min", file=sys.stderr)
     try:
         result = search(asked, lambda trial: None if options.quiet else live.show(trial_line(trial)))
     except TrialFailed as failed:
-        print(
-            f"trueloop: {asked.subject} cannot be measured in eager fp32, the reference for all variants: {failed}. "
-            f"Nothing was chosen: `trueloop train {asked.subject}` shows more.",
-            file=sys.stderr,
-        )
+        why = f"{asked.subject} cannot be measured in eager fp32, the reference for all variants: {failed}."
+        shows = f"Nothing was chosen: `trueloop train {asked.subject}` shows more."
+        print(f"trueloop: {why} {shows}", file=sys.stderr)
         return ExitCode.FINDINGS
     delivery.deliver(result)
     replaced = file.exists()

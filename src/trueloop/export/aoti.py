@@ -42,7 +42,7 @@ class Aoti(Exporter):
 
     def open(self, artifact: Artifact, device: str = "cpu") -> Runner:
         from trueloop.export.device import device_index, torch_device
-        from trueloop.export.torch_runner import TorchRunner
+        from trueloop.export.exporter import TorchRunner
         from trueloop.torch_private.inductor import aoti_load_package
 
         place = torch_device(device)
@@ -59,20 +59,14 @@ class Aoti(Exporter):
         gpu = f"{made_for.get('gpu')}, capability {made_for.get('capability')}"
         is_for = f"{artifact.folder} is machine code for {f'CUDA ({gpu})' if artifact.device == 'cuda' else 'the CPU'}"
         if asked != artifact.device:
-            raise BadArtifact(
-                f"{is_for} and does not run on {device}. Nothing was run: use --device {artifact.device}, or export "
-                f"the run again with --device {asked}."
-            )
+            why = f"{is_for} and does not run on {device}. Nothing was run:"
+            raise BadArtifact(f"{why} use --device {artifact.device}, or export the run again with --device {asked}.")
         if asked == "cuda" and not torch.cuda.is_available():
-            raise BadArtifact(
-                f"{is_for}, and torch finds no GPU. Nothing was run. Export the run again with --device cpu."
-            )
+            raise BadArtifact(f"{is_for}, and torch finds no GPU. Nothing was run. Export it again with --device cpu.")
         here = gpu_facts(device)
         if here.get("capability") != made_for.get("capability"):
-            raise BadArtifact(
-                f"{is_for}, and {device} is {here['gpu']}, capability {here['capability']}. Nothing was run. Export "
-                "the run again here with --device cuda."
-            )
+            why = f"{is_for}, and {device} is {here['gpu']}, capability {here['capability']}. Nothing was run."
+            raise BadArtifact(f"{why} Export the run again here with --device cuda.")
 
 
 def _require_toolkit(device: str) -> None:
@@ -81,7 +75,5 @@ def _require_toolkit(device: str) -> None:
     from torch.utils.cpp_extension import CUDA_HOME
 
     if CUDA_HOME is None:
-        raise CannotExport(
-            f"aoti needs the CUDA toolkit (nvcc and its headers) to compile for {device}, and it is not found: "
-            "install it, or set CUDA_HOME. Nothing was exported; pt2 does not need it."
-        )
+        why = f"aoti needs the CUDA toolkit (nvcc and its headers) to compile for {device}, and it is not found:"
+        raise CannotExport(f"{why} install it, or set CUDA_HOME. Nothing was exported; pt2 does not need it.")

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from trueloop.results.artifact import FILE, Artifact, Port
+from trueloop.results.artifact import FILE, Artifact
 
 __all__ = ["card_of"]
 
@@ -65,25 +65,15 @@ def _metrics(artifact: Artifact) -> list[str]:
             f"{', '.join(map(str, made.batches))}: largest difference {made.max_error:.2g} (tolerance "
             f"{made.tolerance * made.scale:.2g}), {made.disagreements} different predictions, {made.ties} ties"
         )
-        lines += [
-            f"- {name} on these samples: {ours:.6g} (model), {theirs:.6g} (exported)"
-            for name, (ours, theirs) in made.metrics.items()
-        ]
+        pairs = made.metrics.items()
+        lines += [f"- {name} on these samples: {a:.6g} (model), {b:.6g} (exported)" for name, (a, b) in pairs]
     return lines
 
 
 def _ports(artifact: Artifact) -> list[str]:
     named = [("in", port) for port in artifact.inputs] + [("out", port) for port in artifact.outputs]
-    rows = [f"| {way} | {port.name} | {port.dtype} | {_shape(port)} |" for way, port in named]
+    rows = [f"| {way} | {port.name} | {port.dtype} | {' x '.join(port.sizes(' to '))} |" for way, port in named]
     return ["| | name | dtype | shape |", "|---|---|---|---|", *rows]
-
-
-def _shape(port: Port) -> str:
-    def one(at: int, size: int | None) -> str:
-        most = port.limit(at)
-        return str(size) if size is not None else f"1 to {most}" if most else "any"
-
-    return " x ".join(one(at, size) for at, size in enumerate(port.shape))
 
 
 def _preprocessing(artifact: Artifact) -> list[str]:

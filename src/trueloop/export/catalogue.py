@@ -10,15 +10,8 @@ from trueloop.results.artifact import Artifact
 
 __all__ = ["TARGETS", "check_runnable", "find_exporter", "runner_of"]
 
-TARGETS: Final = {
-    "pt2": "Pt2",
-    "aoti": "Aoti",
-    "onnx": "Onnx",
-    "executorch": "Executorch",
-    "safetensors": "Safetensors",
-    "torchscript": "Torchscript",
-}
-"""Target, which is also the name of its file in this folder -> its class."""
+TARGETS: Final = ("pt2", "aoti", "onnx", "executorch", "safetensors", "torchscript")
+"""Also the names of their files in this folder, and, capitalized, of their classes."""
 QUOTED: Final = 200  # Characters of a runtime's error message that are quoted
 
 
@@ -26,7 +19,7 @@ def find_exporter(target: str) -> Exporter:
     if target not in TARGETS:
         guess = did_you_mean(target, TARGETS)
         raise Misuse(f"Unknown target {target!r}.{guess} Nothing was run. Targets: {', '.join(TARGETS)}.")
-    exporter: Exporter = getattr(import_module(f"trueloop.export.{target}"), TARGETS[target])()
+    exporter: Exporter = getattr(import_module(f"trueloop.export.{target}"), target.capitalize())()
     return exporter
 
 
@@ -51,6 +44,5 @@ def runner_of(artifact: Artifact, device: str = "") -> Runner:
     except Exception as error:  # noqa: BLE001 - each runtime raises errors of its own for a file that is not a model
         why, runtime = " ".join(str(error).split())[:QUOTED] or type(error).__name__, artifact.runtime["package"]
         on = "" if device == "cpu" else f" on {device}"
-        raise BadArtifact(
-            f"{artifact.file} cannot be opened by {runtime}{on} ({why}). Nothing was run. Export the run again."
-        ) from None
+        failed = f"{artifact.file} cannot be opened by {runtime}{on} ({why})"
+        raise BadArtifact(f"{failed}. Nothing was run. Export the run again.") from None

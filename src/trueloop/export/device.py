@@ -11,15 +11,7 @@ from trueloop.errors import Misuse, did_you_mean
 if TYPE_CHECKING:
     import torch
 
-__all__ = [
-    "device_index",
-    "device_type",
-    "gpu_facts",
-    "gpu_label",
-    "no_tf32",
-    "parse_device",
-    "torch_device",
-]
+__all__ = ["device_index", "device_type", "gpu_facts", "gpu_label", "no_tf32", "parse_device", "torch_device"]
 
 _WORD: Final = re.compile(r"cpu|cuda(:(0|[1-9]\d{0,2}))?")
 
@@ -27,10 +19,8 @@ _WORD: Final = re.compile(r"cpu|cuda(:(0|[1-9]\d{0,2}))?")
 def parse_device(text: str) -> str:
     """The value of --device. Whether the device exists is checked later."""
     if not _WORD.fullmatch(text):
-        guess = did_you_mean(text, ("cpu", "cuda", "cuda:0"))
-        raise Misuse(
-            f"--device cannot be {text!r}.{guess} Nothing was run: write cpu, cuda, or cuda:1 for the second GPU."
-        )
+        guess = f"{did_you_mean(text, ('cpu', 'cuda', 'cuda:0'))} Nothing was run"
+        raise Misuse(f"--device cannot be {text!r}.{guess}: write cpu, cuda, or cuda:1 for the second GPU.")
     return text
 
 
@@ -44,17 +34,15 @@ def device_index(device: str) -> int:
 
 
 def torch_device(device: str) -> torch.device:
-    """With its index: torch.device("cuda") is not equal to the device of a tensor on it. Raises Misuse if it is not
-    available."""
+    """With its index: torch.device("cuda") does not equal the device of its tensors. Raises Misuse if unavailable."""
     import torch
 
     if device_type(device) == "cpu":
         return torch.device("cpu")
     if not torch.cuda.is_available():
         built = "" if torch.version.cuda else " (this torch was built without it)"
-        raise Misuse(
-            f"--device {device} needs CUDA, which torch does not find{built}. Nothing was run: use --device cpu."
-        )
+        missing = f"--device {device} needs CUDA, which torch does not find{built}"
+        raise Misuse(f"{missing}. Nothing was run: use --device cpu.")
     count = torch.cuda.device_count()
     if device_index(device) >= count:
         gpus = "one GPU, cuda:0" if count == 1 else f"{count} GPUs, cuda:0 to cuda:{count - 1}"

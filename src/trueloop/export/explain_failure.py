@@ -23,8 +23,7 @@ _OPERATION: Final = re.compile(
     r"(?:op='|OpOverload\(op='|torch\.ops\.|operator[: ]+'?|Missing operator: \[\d+\] )"
     r"((?:aten|torchvision|\w+)(?:\.|::)\w+(?:\.\w+)?)"
 )
-_TRACER: Final = str(Path("trueloop", "export", "trace.py"))
-"""The file that calls the model: frames above it are not the model's."""
+_TRACER: Final = str(Path("trueloop", "export", "trace.py"))  # Calls the model: frames above are not the model's
 _RECIPES: Final = str(Path("trueloop", "recipes")) + "/"
 _DATA: Final = ("data-dependent", "DataDependent", "unbacked")
 _SHAPE: Final = ("Constraints violated", "inferred to be a constant", "specialized", "must be specialized")
@@ -61,13 +60,8 @@ def explain_failure(error: Exception, target: str, retrace: Callable[[], Any]) -
     text = "\n".join(f"{type(each).__name__}: {each}" for each in _chain(error))
     graph, fixed = _trace_again(retrace)
     operation = None if any(word in text for word in (*_DATA, *_SHAPE)) else _OPERATION.search(text)
-    place = (
-        _line_of_error(error)
-        or _line_of_node(error)
-        or _line_in(text)
-        or fixed
-        or _line_of_operation(graph, operation[1] if operation else "")
-    )
+    named = operation[1] if operation else ""
+    place = _line_of_error(error) or _line_of_node(error) or _line_in(text) or fixed or _line_of_operation(graph, named)
     known = (advice for words, advice in _ADVICE if any(word in text for word in words))
     advice = next(known, f"{target} does not support this model.")
     at = f"{place[0]}:{place[1]}: `{linecache.getline(*place).strip()}` cannot be exported. " if place else ""

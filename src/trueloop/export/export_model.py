@@ -60,9 +60,8 @@ def _write(exporter: Exporter, program: Program, example: Example, file: Path) -
     except TrueloopError:
         raise
     except OSError as error:
-        raise CannotSave(
-            f"{file.name} could not be written ({error.strerror or error}). Nothing was exported."
-        ) from error
+        failed = f"{file.name} could not be written ({error.strerror or error})"
+        raise CannotSave(f"{failed}. Nothing was exported.") from error
     except Exception as error:
         if _is_disk(error):
             raise CannotSave(f"{file.name} could not be written: is the disk full? Nothing was exported.") from error
@@ -141,10 +140,8 @@ def _notes(trained: TrainedModel, program: Program, gpu: dict[str, str]) -> list
     alone = program.answer([tensor[:1] for tensor in raw])[0]
     difference = error_between(program.answer(raw)[0][:1], alone)
     if difference > MIXED * max(1.0, largest_in(alone)):
-        notes.append(
-            f"The output for a sample depends on the rest of its batch (by {difference:.2g} for the first sample): "
-            "serve it with --batch 1."
-        )
+        why = f"The output for a sample depends on the rest of its batch (by {difference:.2g} for the first sample):"
+        notes.append(f"{why} serve it with --batch 1.")
     return notes
 
 

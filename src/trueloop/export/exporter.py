@@ -15,14 +15,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 import numpy.typing as npt
 
 from trueloop.errors import MissingExtra, Misuse
+from trueloop.export.device import no_tf32
 from trueloop.results.artifact import Artifact, Port
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
     from trueloop.export.program import Exportable, Layout
 
-__all__ = ["Array", "Example", "Exporter", "FakeRunner", "Runner", "installed_version"]
+__all__ = ["Array", "Example", "Exporter", "FakeRunner", "Runner", "TorchRunner", "installed_version"]
 
 Array = npt.NDArray[Any]
 GPU_PACKAGES: Final = {"onnxruntime": ("onnxruntime-gpu",)}  # Package -> its names on PyPI for GPUs
@@ -33,8 +35,7 @@ class Example:
     """A few real samples to trace the program with, and which of their dimensions are dynamic."""
 
     tensors: tuple[Tensor, ...]
-    ports: tuple[Port, ...]
-    """None in a shape: dynamic. The first dimension is the batch, any other one a sequence length."""
+    ports: tuple[Port, ...]  # None in a shape: dynamic. The first dimension is the batch, others a sequence length.
     layout: Layout
     device: str = "cpu"  # The device that machine code is compiled for; other targets are traced on the CPU
 
@@ -90,14 +91,11 @@ class Exporter(ABC):
         """Raises MissingExtra, or Misuse if it cannot run on this device."""
         for package in self.needs:
             if not installed_version(package):
-                raise MissingExtra(
-                    f"--to {self.target} needs {package}, which is not installed. Nothing was run: "
-                    f"pip install 'trueloop[{self.extra}]'"
-                )
+                why = f"--to {self.target} needs {package}, which is not installed."
+                raise MissingExtra(f"{why} Nothing was run: pip install 'trueloop[{self.extra}]'")
         if device.partition(":")[0] not in self.devices:
-            raise Misuse(
-                f"{self.target} runs on the CPU only, not on {device}. Nothing was run: pt2 and aoti run on a GPU."
-            )
+            why = f"{self.target} runs on the CPU only, not on {device}."
+            raise Misuse(f"{why} Nothing was run: pt2 and aoti run on a GPU.")
         if device != "cpu":
             self.check_device(device)
 
@@ -116,3 +114,18 @@ def installed_version(package: str) -> str:
         except PackageNotFoundError:
             continue
     return ""
+
+
+@final
+class TorchRunner(Runner):
+    """Copies arrays to the device, calls, and copies the outputs back."""
+
+    def __init__(self, called: Callable[..., Sequence[Any]], device: torch.device) -> None:
+        self.called, self.device = called, device
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        import torch
+
+        with torch.no_grad(), no_tf32(self.device):
+            outputs = self.called(*(torch.from_numpy(array).to(self.device) for array in inputs))
+            return [tensor.cpu().numpy() for tensor in outputs]

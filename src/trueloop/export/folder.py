@@ -38,18 +38,15 @@ def read_artifact(folder: str | Path) -> Artifact:
         _refuse_special(file)
         plain = unseal_json(file.read_bytes(), str(file))
     except FileNotFoundError:
-        raise BadArtifact(
-            f"{folder} is not an artifact (no {FILE}). Nothing was run: `trueloop export RUN --to onnx` makes one."
-        ) from None
+        how = "`trueloop export RUN --to onnx` makes one"
+        raise BadArtifact(f"{folder} is not an artifact (no {FILE}). Nothing was run: {how}.") from None
     except OSError as error:
         raise BadArtifact(f"{file} cannot be read ({error.strerror}). Nothing was run.") from None
     except BadCheckpoint as error:
         raise BadArtifact(f"{error} {AGAIN}") from None
     if plain.get("format") != FORMAT:
-        raise BadArtifact(
-            f"{file} has format {plain.get('format')!r}; this trueloop reads format {FORMAT}. Nothing was run: update "
-            "trueloop."
-        )
+        why = f"{file} has format {plain.get('format')!r}; this trueloop reads format {FORMAT}."
+        raise BadArtifact(f"{why} Nothing was run: update trueloop.")
     try:
         artifact = Artifact.of(plain, folder)
     except (KeyError, TypeError, ValueError, AttributeError):
@@ -97,9 +94,8 @@ def _is_preprocessing(plain: Mapping[str, Any]) -> bool:
     has_range = isinstance(span, list) and len(span) == 2 and all(type(each) is int for each in span)
     match plain.get("kind"):
         case "image":
-            has_size = (
-                isinstance(size, list) and [type(each) is int and 0 < each < _WIDEST for each in size] == [True] * 2
-            )
+            fits = [type(each) is int and 0 < each < _WIDEST for each in size] if isinstance(size, list) else []
+            has_size = fits == [True, True]
             return has_range and has_size and type(plain.get("channels")) is int and plain["channels"] in (1, 3, 4)
         case "table":
             return isinstance(columns, list) and bool(columns) and all(map(_is_column, columns))
@@ -214,9 +210,8 @@ class StagedFolder:
         try:
             yield
         except OSError as error:
-            raise CannotSave(
-                f"{self.place} could not be written ({error.strerror or error}). Nothing is left of it."
-            ) from None
+            failed = f"{self.place} could not be written ({error.strerror or error})"
+            raise CannotSave(f"{failed}. Nothing is left of it.") from None
 
 
 @contextmanager
@@ -225,10 +220,8 @@ def staged_folder(place: Path) -> Iterator[StagedFolder]:
     if os.path.islink(place) or place.name in ("", ".."):
         place = Path(os.path.realpath(place))
         if place == Path.cwd():
-            raise Misuse(
-                "An export replaces its folder, and this is the current directory. Nothing was exported: choose a new "
-                "one (--output out)."
-            )
+            why = "An export replaces its folder, and this is the current directory."
+            raise Misuse(f"{why} Nothing was exported: choose a new one (--folder out).")
     aside = place.with_name(f".writing-{place.name}-{os.getpid()}") if place.name else place
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -266,9 +259,8 @@ def _refuse_overwriting(place: Path) -> None:
     is_artifact = place.is_dir() and (place / FILE).is_file()
     if others or (not is_artifact and files):
         found = f"holds {others[0]}, which no export wrote" if is_artifact else "is not an artifact"
-        raise Misuse(
-            f"{place} exists and {found}: it would be overwritten. Nothing was exported: choose another --output."
-        )
+        why = f"{place} exists and {found}: it would be overwritten"
+        raise Misuse(f"{why}. Nothing was exported: choose another --folder.")
 
 
 def _replaced(place: Path) -> Path:

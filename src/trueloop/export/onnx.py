@@ -62,14 +62,10 @@ def _check_names(inputs: Sequence[str], outputs: Sequence[str]) -> None:
     """ONNX identifies tensors by name only."""
     twice = next((name for name in outputs if name in inputs), None)
     if twice is not None:
-        raise CannotExport(
-            f"ONNX needs unique tensor names, and {twice!r} is both an input and an output. Nothing was exported: "
-            "rename one of them."
-        )
+        why = f"ONNX needs unique tensor names, and {twice!r} is both an input and an output."
+        raise CannotExport(f"{why} Nothing was exported: rename one of them.")
     if "" in (*inputs, *outputs):
-        raise CannotExport(
-            "ONNX needs tensor names, and an input or output is named ''. Nothing was exported: name it."
-        )
+        raise CannotExport("ONNX needs tensor names; an input or output is named ''. Nothing was exported: name it.")
 
 
 @final
@@ -86,10 +82,8 @@ class OnnxRunner(Runner):
         self.session: Any = onnxruntime.InferenceSession(file, options, providers=providers)
         if device != "cpu" and _CUDA not in self.session.get_providers():
             # It would silently fall back to the CPU.
-            raise Misuse(
-                f"ONNX Runtime cannot start its {_CUDA} on {device}: the CUDA or cuDNN libraries are missing. Nothing "
-                "was run."
-            )
+            failed = f"ONNX Runtime cannot start its {_CUDA} on {device}"
+            raise Misuse(f"{failed}: the CUDA or cuDNN libraries are missing. Nothing was run.")
         self.names = [port.name for port in self.session.get_inputs()]
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:

@@ -49,15 +49,12 @@ def layout_of(value: Any, name: str) -> Layout:
     items = list(value.values() if isinstance(value, dict) else value) if isinstance(value, (dict, tuple, list)) else []
     if items and all(isinstance(item, Tensor) for item in items) and not hasattr(value, "_fields"):
         if not isinstance(value, dict):
-            return Layout(
-                tuple(f"{name}_{at}" for at in range(len(items))), "list" if isinstance(value, list) else "tuple"
-            )
+            names = tuple(f"{name}_{at}" for at in range(len(items)))
+            return Layout(names, "list" if isinstance(value, list) else "tuple")
         if all(isinstance(key, str) for key in value):
             return Layout(tuple(value), "dict")
-    raise CannotExport(
-        f"The model's {name} has type {type(value).__name__}, which no target supports. Nothing was exported: use a "
-        "tensor, or a dict with string keys, tuple or list of tensors."
-    )
+    why = f"The model's {name} has type {type(value).__name__}, which no target supports. Nothing was exported:"
+    raise CannotExport(f"{why} use a tensor, or a dict with string keys, tuple or list of tensors.")
 
 
 def is_tokens(tensor: Tensor) -> bool:
@@ -91,8 +88,7 @@ class Program(nn.Module):
         return tuple(tensor.detach().clone() for tensor in outputs)
 
     def shorten(self, raw: Sequence[Tensor]) -> list[Tensor] | None:
-        """The same token rows at half the length, or one shorter. None: no tokens, or the model accepts no other
-        length."""
+        """The same token rows at half the length, or one shorter. None: no tokens, or no other length is accepted."""
         for half in (True, False):
             cut = [_cut(tensor, half=half) if is_tokens(tensor) else tensor for tensor in raw]
             try:
@@ -109,8 +105,7 @@ def _cut(tokens: Tensor, *, half: bool) -> Tensor:
 
 
 def exportable(program: Program) -> Program:
-    """A copy whose `nn.EmbeddingBag`s are written as lookup and sum: every target supports these, for any batch
-    size."""
+    """A copy with its `nn.EmbeddingBag`s as lookup and sum: every target supports these, for any batch size."""
     made = copy.deepcopy(program)
     for module in made.modules():
         for name, child in module.named_children():
@@ -146,8 +141,7 @@ class LayerOutputs(nn.Module):
         super().__init__()
         self.program = program
         self.layouts = program.layouts
-        self.calls: list[str] = []
-        """Names of the layers of the last forward."""
+        self.calls: list[str] = []  # Names of the layers of the last forward
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         seen: list[Tensor] = []

@@ -40,8 +40,8 @@ class Pt2(Exporter):
         from torch.export.passes import move_to_device_pass
 
         from trueloop.export.device import torch_device
+        from trueloop.export.exporter import TorchRunner
         from trueloop.export.safety import refuse_unsafe_graph
-        from trueloop.export.torch_runner import TorchRunner
 
         refuse_unsafe_graph(artifact.file)
         graph, place = torch.export.load(artifact.file), torch_device(device)

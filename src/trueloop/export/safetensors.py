@@ -48,8 +48,8 @@ class Safetensors(Exporter):
     def open(self, artifact: Artifact, device: str = "cpu") -> Runner:
         from trueloop.checkpoint.contents import read_weights_file
         from trueloop.export.device import torch_device
+        from trueloop.export.exporter import TorchRunner
         from trueloop.export.program import scores_of
-        from trueloop.export.torch_runner import TorchRunner
 
         (model, layouts), place = _rebuild(artifact), torch_device(device)
         state = read_weights_file(artifact.file.read_bytes(), str(artifact.file))
@@ -71,9 +71,7 @@ def _rebuild(artifact: Artifact) -> tuple[nn.Module, Any]:
 
     origin, plain = artifact.run.get("origin"), artifact.run.get("facts")
     if not isinstance(origin, dict) or not isinstance(plain, dict):
-        raise BadArtifact(
-            f"{artifact.folder} does not name the recipe of its weights: load them into the model in your own code."
-        )
+        raise BadArtifact(f"{artifact.folder} does not name the recipe of its weights: load them in your own code.")
     _refuse_companion(artifact, origin.get("recipe"))
     facts = Facts(**{**plain, "inputs": tuple(plain["inputs"]), "classes": tuple(plain["classes"])})
     layouts = [Layout(tuple(each["names"]), each["kind"]) for each in artifact.run["layouts"]]
@@ -85,7 +83,5 @@ def _refuse_companion(artifact: Artifact, recipe: Any) -> None:
     named = isinstance(recipe, str)
     folder = artifact.folder.resolve()
     if not named or (recipe.endswith(".py") and Path(recipe).resolve().is_relative_to(folder)):
-        raise BadArtifact(
-            f"{artifact.folder} is not safe to load and was refused; nothing in it was executed: its recipe "
-            f"{recipe!r} is code that came with it."
-        )
+        why = f"{artifact.folder} is not safe to load and was refused; nothing in it was executed:"
+        raise BadArtifact(f"{why} its recipe {recipe!r} is code that came with it.")

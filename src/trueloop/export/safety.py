@@ -50,8 +50,7 @@ _FUNCTIONS: Final = re.compile(
 """Functions allowed in an expression over sizes."""
 _SIZES: Final = frozenset(("size", "stride", "storage_offset"))  # Tensor methods allowed in a guard
 LARGEST_POWER: Final = 8  # Largest exponent of a size
-UNPACKED: Final = 1 << 26
-"""Bytes that all compressed files of an archive may have together. torch compresses only code."""
+UNPACKED: Final = 1 << 26  # Bytes of all compressed files of an archive together. torch compresses only code.
 _EXPRESSIONS: Final = (
     "Expression BinOp UnaryOp BoolOp Compare Call keyword Name Constant Tuple Subscript Attribute operator unaryop "
     "boolop cmpop expr_context"
@@ -101,8 +100,7 @@ def _names(archive: zipfile.ZipFile, file: Path) -> list[str]:
 
 
 def _is_bomb(entries: list[zipfile.ZipInfo], size: int) -> bool:
-    """torch compresses only code: compressed files are small, stored files have their own size, and all of them fit
-    into the archive."""
+    """torch compresses only code: compressed files are small, stored ones have their size, all fit into the file."""
     packed = sum(each.file_size for each in entries if each.compress_type != zipfile.ZIP_STORED)
     stored = all(each.file_size == each.compress_size for each in entries if each.compress_type == zipfile.ZIP_STORED)
     return packed > UNPACKED or not stored or sum(each.compress_size for each in entries) > size

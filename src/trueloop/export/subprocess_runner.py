@@ -57,11 +57,8 @@ def run_in_subprocess(folder: Path, batches: Sequence[Sequence[Array]], device: 
 
 
 def _save(file: Path, batches: Sequence[Sequence[Array]]) -> None:
-    named = {
-        f"{number:06d}/{place:03d}": array
-        for number, arrays in enumerate(batches)
-        for place, array in enumerate(arrays)
-    }
+    pairs = ((at, place, array) for at, arrays in enumerate(batches) for place, array in enumerate(arrays))
+    named = {f"{at:06d}/{place:03d}": array for at, place, array in pairs}
     with file.open("wb") as out:
         np.savez(out, **named)  # type: ignore[arg-type]
 

@@ -50,8 +50,8 @@ class Torchscript(Exporter):
         import torch
 
         from trueloop.export.device import torch_device
+        from trueloop.export.exporter import TorchRunner
         from trueloop.export.safety import refuse_unsafe_script
-        from trueloop.export.torch_runner import TorchRunner
 
         refuse_unsafe_script(artifact.file)
         place = torch_device(device)
@@ -66,7 +66,5 @@ class Torchscript(Exporter):
 def _refuse_cpu_tensors(file: Path, device: str) -> None:
     with zipfile.ZipFile(file) as archive:
         if any(name.endswith(".py") and _ON_CPU in archive.read(name) for name in archive.namelist()):
-            raise BadArtifact(
-                f"{file} creates tensors on the CPU, where it was traced, and does not run on {device}. Nothing was "
-                "run: export the run with --to pt2."
-            )
+            why = f"{file} creates tensors on the CPU, where it was traced, and does not run on {device}."
+            raise BadArtifact(f"{why} Nothing was run: export the run with --to pt2.")

@@ -38,8 +38,7 @@ def suppress_output() -> Iterator[None]:
 def trace(
     program: torch.nn.Module, example: Example, batch_limit: int | None = None
 ) -> tuple[ExportedProgram, tuple[Port, ...]]:
-    """The graph, and its inputs with the limits that the model imposes. torch refuses a model that fixes the batch
-    size."""
+    """The graph, and its inputs with the model's limits. torch refuses a model that fixes the batch size."""
     batch = Dim("batch", min=1, max=batch_limit)
     shapes = tuple(_dynamic(port, batch, bounded=batch_limit is not None) for port in example.ports)
     device = torch_device(example.device)

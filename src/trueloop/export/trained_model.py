@@ -1,8 +1,9 @@
-"""A trained model, loaded from a checkpoint of its run together with the data that it takes."""
+"""A trained model and where it comes from: loaded from a checkpoint of its run, with the data that it takes."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, Self
 
 import torch
 from torch import Tensor, nn
@@ -14,19 +15,48 @@ from trueloop.data.source import Batch, Facts, Source, Splits
 from trueloop.engine.task import Task, build_task
 from trueloop.errors import BadCheckpoint, CannotExport, Misuse
 from trueloop.export.exporter import Example
-from trueloop.export.origin import Origin
 from trueloop.export.program import Program, is_tokens, layout_of, scores_of
 from trueloop.measure.randomness import fence
 from trueloop.recipe.model import build_model
-from trueloop.recipe.recipe import Recipe, describe
+from trueloop.recipe.recipe import DataRequest, Recipe, describe
+from trueloop.recipes.origin import origin_of, recipe_of
 from trueloop.results.artifact import Port
 from trueloop.results.plain import as_plain
 
-__all__ = ["TrainedModel", "load_trained_model"]
+__all__ = ["Origin", "TrainedModel", "load_trained_model"]
 
 EXAMPLES: Final = 3  # Batch size for tracing: more than one, and unlikely to equal another size in the model
 LONGEST_STEP: Final = 18  # Digits of a step number
 RANGE_SAMPLES: Final = 256  # Samples that determine the range of raw values
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A run, its recipe and data, and the checkpoint to use."""
+
+    run: Path
+    recipe: Recipe
+    request: DataRequest
+    checkpoint: str = "best"  # best | last | a step
+    about: Mapping[str, Any] = field(default_factory=dict)  # The contents of run.json
+    readiness: str = ""  # The verdict of `trueloop ready`; empty: it was never run
+
+    @classmethod
+    def of_run(
+        cls,
+        run: Path,
+        about: Mapping[str, Any],
+        otherwise: str = "",
+        *,
+        data: Path | None = None,
+        download: bool = False,
+        checkpoint: str = "best",
+        readiness: str = "",
+    ) -> Self:
+        """`about`: run.json. `otherwise`: advice for a run from Python, which names no recipe. Raises Misuse."""
+        recipe = recipe_of(origin_of(run, about, otherwise))
+        folder = data or (Path(about["data"]) if about.get("data") else None)
+        return cls(run, recipe, DataRequest(folder, download, recipe.seed), checkpoint, about, readiness)
 
 
 @dataclass(frozen=True)
@@ -84,11 +114,8 @@ class TrainedModel:
         """What the caller must do to raw data, machine-readable."""
         raw = self.fetch(torch.arange(min(len(self.source[1]), RANGE_SAMPLES))).inputs
         prepare = self.splits.prepare
-        return {
-            **_kind(raw, self.splits.facts),
-            "inside": inside or prepare is None,
-            "prepare": "" if prepare is None else _function_name(prepare),
-        }
+        named = "" if prepare is None else _function_name(prepare)
+        return {**_kind(raw, self.splits.facts), "inside": inside or prepare is None, "prepare": named}
 
     def facts(self) -> dict[str, Any]:
         """Facts of the data that the model is built from, as plain values. Vocabularies are in `preprocessing`."""
@@ -155,8 +182,7 @@ def _function_name(function: Any) -> str:
 
 
 def load_trained_model(origin: Origin) -> TrainedModel:
-    """Loads the EMA weights if the checkpoint has them, as evaluation does. Nothing in a checkpoint is executed. Raises
-    BadCheckpoint."""
+    """With EMA weights if there are any, as evaluation does. Executes no code of a checkpoint. Raises BadCheckpoint."""
     recipe = origin.recipe
     store, name = _checkpoint(origin)
     contents = read_contents(store, name)
@@ -168,10 +194,8 @@ def load_trained_model(origin: Origin) -> TrainedModel:
         model.load_state_dict(contents.state_of(weights))
     except RuntimeError as error:
         detail = str(error).splitlines()[-1].strip()
-        raise BadCheckpoint(
-            f"{store.where(name)} does not fit the recipe's model: one of them has changed. Nothing was exported. "
-            f"({detail})"
-        ) from None
+        why = f"{store.where(name)} does not fit the recipe's model: one of them has changed."
+        raise BadCheckpoint(f"{why} Nothing was exported. ({detail})") from None
     run = {
         "id": origin.run.resolve().name,
         "step": contents.about.get("step"),
@@ -199,7 +223,6 @@ def _checkpoint(origin: Origin) -> tuple[Any, str]:
     name = name_of(int(word))
     if name not in names:
         steps = ", ".join(str(int(each.removeprefix("step-"))) for each in names)
-        raise Misuse(
-            f"{origin.run} has no checkpoint of step {int(word):,}. Nothing was exported. Available steps: {steps}."
-        )
+        missing = f"{origin.run} has no checkpoint of step {int(word):,}"
+        raise Misuse(f"{missing}. Nothing was exported. Available steps: {steps}.")
     return store, name

@@ -23,11 +23,9 @@ from trueloop.usercode.ownership import layer_place
 
 __all__ = ["SAMPLES", "SIZES", "TOLERANCE", "verify"]
 
-TOLERANCE: Final = 1e-4
-"""For fp32 outputs: another order of summation gives 1e-6, a layer computed differently more than this."""
+TOLERANCE: Final = 1e-4  # For fp32 outputs: another order of summation gives 1e-6, a different layer more than this
 SAMPLES: Final = 256  # Enough for every batch size; `--samples all` takes all of them
-SIZES: Final = (1, 2, 7, 32, 64)
-"""Batch sizes, tried in this order; the last one is repeated until the samples are used up."""
+SIZES: Final = (1, 2, 7, 32, 64)  # Batch sizes, in this order; the last one is repeated until the samples are used up
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +107,7 @@ def _refuse_nonfinite(program: Program, batches: Sequence[_Batch]) -> None:
 
 def _failure(made: Verification, artifact: Artifact, worst: _Batch) -> str:
     changed = f"{made.disagreements:,} of {made.samples:,}" if made.disagreements else "no"
-    metrics = [
-        f"; {name} {ours:.6g} -> {theirs:.6g}" for name, (ours, theirs) in made.metrics.items() if ours != theirs
-    ]
+    metrics = [f"; {name} {ours:.6g} -> {own:.6g}" for name, (ours, own) in made.metrics.items() if ours != own]
     return (
         f"{artifact.name} as {artifact.target} does not give the model's outputs: largest difference "
         f"{made.max_error:.3g} (inputs {worst.shapes}), tolerance {made.tolerance * made.scale:.3g}; {changed} "
@@ -180,10 +176,8 @@ def _run(artifact: Artifact, batches: Sequence[_Batch], device: str) -> list[tup
     try:
         outputs = run_in_subprocess(artifact.folder, [batch.arrays for batch in batches], device)
     except OSError as error:
-        raise CannotSave(
-            f"The verification samples cannot be written to {gettempdir()} ({error.strerror or error}). Nothing was "
-            "exported."
-        ) from None
+        why = f"The verification samples cannot be written to {gettempdir()} ({error.strerror or error})."
+        raise CannotSave(f"{why} Nothing was exported.") from None
     except RuntimeFailure as failure:
         at = f"the batch {batches[failure.batch].shapes}" if failure.batch >= 0 else "it"
         raise CannotExport(
@@ -210,10 +204,8 @@ def _first_differing(
         return "The weights were not written correctly, or the recipe's model has changed."
     twice = max(map(error_between, batch.ours, program.answer(batch.inputs)), default=0.0)
     if twice > tolerance * max(1.0, *map(largest_in, batch.ours)):
-        return (
-            f"The model itself is not deterministic: two calls differ by {twice:.3g}. It draws random numbers or keeps "
-            "state between calls."
-        )
+        why = f"The model itself is not deterministic: two calls differ by {twice:.3g}."
+        return f"{why} It draws random numbers or keeps state between calls."
     layers, original = LayerOutputs(exportable(program)).eval(), LayerOutputs(program).eval()
     ours, names = original.answer(batch.inputs), list(original.calls)
     layers.set_outputs(len(ours))

@@ -6,20 +6,17 @@ A gain is samples per second after the change over samples per second now.
 from collections.abc import Callable
 from typing import Final
 
-from trueloop.profile.step_costs import StepCosts, step_costs
-from trueloop.profile.verdict import BUSY, python_lines
+from trueloop.profile.verdict import BUSY, StepCosts, python_lines, step_costs
 from trueloop.results.profile import Advice, Phase, Profile
 
 __all__ = ["advice_for"]
 
 SHOWN: Final = 3
 LEAST: Final = 1.05  # A smaller gain is indistinguishable from noise
-HANDOVER: Final = 0.0003
-"""Seconds to pass a batch from a worker to the loop through shared memory; measured on Linux with 100s of kilobytes."""
+HANDOVER: Final = 0.0003  # Seconds to pass a batch of 100s of kB from a worker through shared memory; measured on Linux
 ROOM: Final = 0.25  # Largest share of memory for a dataset that stays on the device
 TIMES: Final = 4  # Factor of the proposed batch size
-NODE: Final = 2.5e-6
-"""Seconds between kernels of a CUDA graph: 70 small kernels take 0.33 ms on an H200 and compute for 0.12 ms."""
+NODE: Final = 2.5e-6  # Seconds between kernels of a CUDA graph: 70 take 0.33 ms on an H200 and compute for 0.12 ms
 TRAFFIC: Final = {"Adam": 7, "AdamW": 7, "SGD": 3, "Adagrad": 5}
 """Reads and writes of a fused step, in multiples of the parameters' bytes: Adam reads p, g, m, v, writes p, m, v."""
 

@@ -3,20 +3,23 @@
 import os
 import platform
 from dataclasses import replace
+from traceback import FrameSummary
 from typing import Final
 
 import torch
 import torch.distributed as dist
 
+from trueloop.event import Place
 from trueloop.profile.advice import advice_for
 from trueloop.profile.ceilings import ceilings_of, machine_name
 from trueloop.profile.clock import extend_to_busy, summary
-from trueloop.profile.compile import compile_facts
 from trueloop.profile.observer import Observer
 from trueloop.profile.verdict import bound_of
-from trueloop.results.profile import Ceilings, Machine, ModuleCost, Operation, Profile, Work
+from trueloop.results.profile import Ceilings, Compiled, CompilerNote, Machine, ModuleCost, Operation, Profile, Work
+from trueloop.taps.place import is_users
+from trueloop.torch_private.compiler import compile_seconds, compiler_notes
 
-__all__ = ["build_profile"]
+__all__ = ["build_profile", "compile_facts"]
 
 CONVOLUTIONS: Final = (
     "mkldnn_convolution",
@@ -116,3 +119,20 @@ def _work(observer: Observer, ceilings: Ceilings | None) -> Work | None:
     if observer.seen is not None and observer.seen.flops:
         return Work(operations=observer.seen.calls, flops=observer.seen.flops, bytes=0, source="estimated")
     return None
+
+
+def compile_facts() -> Compiled | None:
+    """None if nothing was compiled."""
+    graphs, breaks, failures = compiler_notes()
+    if not graphs and not breaks:
+        return None
+    failed = ((code, reason) for code, reasons in failures.items() for reason in reasons)
+    places = ((reason, Place(code.co_filename, code.co_firstlineno, code.co_name)) for code, reason in failed)
+    recompiles = tuple(CompilerNote(reason, place) for reason, place in places)
+    notes = tuple(CompilerNote(reason.split("\n")[0], _place(stack)) for reason, stack in breaks)
+    return Compiled(graphs=graphs, seconds=compile_seconds(), breaks=notes, recompiles=recompiles)
+
+
+def _place(stack: list[FrameSummary]) -> Place | None:
+    own = [frame for frame in stack if is_users(frame.filename)]
+    return Place(own[-1].filename, own[-1].lineno or 0, own[-1].name) if own else None

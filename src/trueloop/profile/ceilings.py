@@ -6,7 +6,7 @@ Cached in the user's cache folder by machine, number of threads and torch versio
 import json
 import os
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -21,25 +21,22 @@ from trueloop.profile.work_counter import WorkCounter, uses_tf32
 from trueloop.results.profile import Ceilings
 from trueloop.taps.bus import Bus
 
-__all__ = ["ceilings_of", "machine_name"]
+__all__ = ["ceilings_of", "machine_name", "read_cache", "write_cache"]
 
 FILE: Final = "ceilings.json"
 VERSION: Final = 3  # Of the measurement method
-PATIENCE: Final = 0.15
-"""Seconds per measurement; the best try counts, because other work on the machine can only slow it down."""
+PATIENCE: Final = 0.15  # Seconds per measurement; the best try counts: other work on the machine can only slow it down
 PAUSE: Final = 0.01  # Seconds of waiting, as for loading a batch; with a device, a batch is copied instead
 PAUSES: Final = 15
 CHAIN: Final = 50  # Small operations in a chain, forward and backward, to measure the launch cost
-SLOW: Final = 0.25
-"""A dtype below this share of float32's speed in a first small test is emulated, and not measured further."""
+SLOW: Final = 0.25  # A dtype below this share of float32's speed in a small test is emulated, and not measured further
 
 
 def ceilings_of(device: torch.device, *, again: bool = False) -> Ceilings:
     """From the cache, or measured now. `again`: measures in any case and keeps the better of each two values."""
     threads, version = torch.get_num_threads(), torch.__version__
     key = f"{VERSION}|{machine_name(device)}|{os.cpu_count()}|{threads}|{version}|{device.type}"
-    file = _cache() / FILE
-    known = _read(file)
+    known = read_cache(FILE)
     before: Ceilings | None = None
     if key in known:
         with suppress(TypeError):  # a file from a different version of trueloop: measure again
@@ -49,11 +46,7 @@ def ceilings_of(device: torch.device, *, again: bool = False) -> Ceilings:
     measured = _cuda(device) if device.type == "cuda" else _cpu()
     if before is not None:
         measured = _better(before, measured)
-    with suppress(OSError):  # without a cache, measuring takes a second each time
-        file.parent.mkdir(parents=True, exist_ok=True)
-        temporary = file.with_name(f"{file.name}.{os.getpid()}.part")
-        temporary.write_text(json.dumps({**known, key: asdict(measured)}, indent=1), encoding="utf-8")
-        temporary.replace(file)
+    write_cache(FILE, {**known, key: asdict(measured)})
     return measured
 
 
@@ -61,7 +54,7 @@ def _better(one: Ceilings, other: Ceilings) -> Ceilings:
     """The better of two measurements: other work on the machine can only make one of them worse."""
     return Ceilings(
         flops={
-            kind: max(one.flops.get(kind, 0.0), other.flops.get(kind, 0.0)) for kind in {**one.flops, **other.flops}
+            name: max(one.flops.get(name, 0.0), other.flops.get(name, 0.0)) for name in {**one.flops, **other.flops}
         },
         bandwidth=max(one.bandwidth, other.bandwidth),
         launch=min(one.launch, other.launch),
@@ -83,17 +76,31 @@ def machine_name(device: torch.device) -> str:
     return f"{platform.processor() or platform.machine()} processor"
 
 
-def _cache() -> Path:
+# -- JSON files in the user's cache folder --
+
+
+def _cache_file(name: str) -> Path:
     base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "trueloop"
+    return (Path(base) if base else Path.home() / ".cache") / "trueloop" / name
 
 
-def _read(file: Path) -> dict[str, Any]:
+def read_cache(name: str) -> dict[str, Any]:
+    """Empty: there is none, or it is damaged."""
     try:
-        known = json.loads(file.read_text(encoding="utf-8"))
+        known = json.loads(_cache_file(name).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return known if isinstance(known, dict) else {}
+
+
+def write_cache(name: str, values: Mapping[str, Any]) -> None:
+    """Errors are ignored: without a cache everything is measured each time."""
+    file = _cache_file(name)
+    with suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        temporary = file.with_name(f"{file.name}.{os.getpid()}.part")
+        temporary.write_text(json.dumps(values, indent=1), encoding="utf-8")
+        temporary.replace(file)
 
 
 # -- measuring --

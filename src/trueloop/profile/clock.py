@@ -8,9 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from statistics import mean, median
 from time import perf_counter_ns
-from typing import Final, final
+from typing import Any, Final, final
+
+import torch
+from torch import Tensor
 
 from trueloop.results.profile import PHASES, Phase, Steps
+from trueloop.taps.bus import Bus
 from trueloop.taps.calls import (
     BackwardCall,
     BatchDrawn,
@@ -21,14 +25,17 @@ from trueloop.taps.calls import (
     StateSave,
     StepCall,
 )
+from trueloop.taps.tap import Patch, is_unwatched
 
-__all__ = ["Clock", "PhaseSpan", "extend_to_busy", "summary"]
+__all__ = ["Clock", "PhaseSpan", "TransferTimer", "extend_to_busy", "summary"]
 
 MIDDLE: Final = 0.25
-"""Share of the shortest and of the longest steps excluded from the mean: interrupts, garbage collection, other work."""
+"""Share of the shortest and the longest steps excluded from the mean: interrupts, garbage collection."""
 ENOUGH: Final = 6  # With this many ordinary steps, steps with an evaluation or a save are excluded
 
 PhaseSpan = tuple[Phase, int, int]  # A phase, its start and its end in nanoseconds
+READERS: Final = ("item", "cpu", "tolist", "__bool__", "__float__", "__int__")
+"""Methods that return a value to the host, which waits for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +56,11 @@ class Clock:
 
     def __init__(self, waited: Callable[[], float] | None = None) -> None:
         self.steps: list[TimedStep] = []
-        self.spans: list[PhaseSpan] = []
-        """The phases in order, while `recording`."""
+        self.spans: list[PhaseSpan] = []  # The phases in order, while `recording`
         self.recording = False
-        self.counting = False
-        """Whether steps are kept: not during warm-up or under a slow instrument."""
+        self.counting = False  # Whether steps are kept: not during warm-up or under a slow instrument
         self._waited = waited
-        """Seconds that trueloop's own loop has waited for data so far: it has no DataLoader to observe."""
+        """Seconds that trueloop's own loop waited for data so far: it has no DataLoader to observe."""
         self._waited_before = 0.0
         self._stack: list[Phase] = ["python"]
         self._phases: dict[Phase, int] = dict.fromkeys(PHASES, 0)
@@ -187,6 +192,50 @@ def extend_to_busy(steps: Steps, busy: float) -> Steps:
     if missing <= 0:
         return steps
     waited: dict[Phase, float] = {"device": steps.phases.get("device", 0.0) + missing}
-    return replace(
-        steps, seconds=busy, median=max(steps.median, busy), p95=max(steps.p95, busy), phases={**steps.phases, **waited}
-    )
+    median, p95, phases = max(steps.median, busy), max(steps.p95, busy), {**steps.phases, **waited}
+    return replace(steps, seconds=busy, median=median, p95=p95, phases=phases)
+
+
+@final
+class TransferTimer:
+    """Installed after the warm-up: a warning that PyTorch prints once, from C++, must name the user's frame."""
+
+    def __init__(self, bus: Bus, clock: Clock) -> None:
+        self.bus, self.clock = bus, clock
+        self._patches: list[Patch] = []
+
+    def install(self) -> None:
+        # current_accelerator() says what torch was built for, not what the machine has.
+        if torch.accelerator.current_accelerator() is not None and not self._patches:
+            self._patches = [Patch(Tensor, name, self._wrap_reader) for name in READERS]
+            self._patches += [Patch(Tensor, name, self._wrap_mover) for name in ("to", "cuda")]
+
+    def remove(self) -> None:
+        while self._patches:
+            self._patches.pop().undo()
+
+    def _quiet(self) -> bool:
+        return is_unwatched(self.bus) or self.bus.in_step > 0
+
+    def _wrap_reader(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def read(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
+            if self._quiet() or tensor.is_cpu or tensor.is_meta:
+                return original(tensor, *args, **kwargs)
+            began = perf_counter_ns()
+            value = original(tensor, *args, **kwargs)
+            self.clock.read(began)
+            return value
+
+        return read
+
+    def _wrap_mover(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def move(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
+            if self._quiet() or tensor.is_meta:
+                return original(tensor, *args, **kwargs)
+            began = perf_counter_ns()
+            moved = original(tensor, *args, **kwargs)
+            if tensor.is_cpu != moved.is_cpu:
+                (self.clock.copied if tensor.is_cpu else self.clock.read)(began)
+            return moved
+
+        return move

@@ -38,12 +38,8 @@ class PersistentTensors:
         self.device = next((each.device for each in parameters.values()), torch.device("cpu"))
 
     def memory(self, counter: WorkCounter | None, peak: CudaPeak | None) -> Memory:
-        parts: dict[str, Any] = {
-            "parameters": self.parameters,
-            "gradients": self.gradients,
-            "optimizer": self.optimizer,
-            "buffers": self.buffers,
-        }
+        names = ("parameters", "gradients", "optimizer", "buffers")
+        parts: dict[str, Any] = {name: getattr(self, name) for name in names}
         activations = sum(counter.activations.values()) if counter else 0
         facts: dict[str, Any] = {"process": _process_peak(), "capacity": _capacity(self.device)}
         known = sum(parts.values()) + activations
@@ -80,9 +76,8 @@ def own_parameters(model: nn.Module) -> dict[str, int]:
 
 def _values(state: Any) -> list[Tensor]:
     values = state.values() if isinstance(state, dict) else ()
-    return [
-        each for value in values for each in (value if isinstance(value, list) else [value]) if isinstance(each, Tensor)
-    ]
+    flat = (each for value in values for each in (value if isinstance(value, list) else [value]))
+    return [each for each in flat if isinstance(each, Tensor)]
 
 
 def _bytes(tensors: Iterable[Tensor]) -> int:

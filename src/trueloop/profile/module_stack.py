@@ -13,13 +13,11 @@ __all__ = ["ModuleStack"]
 class ModuleStack:
     """The running modules, outermost first, by their names in the model."""
 
-    def __init__(
-        self, on_enter: Callable[[str], Any] | None = None, on_leave: Callable[[Any], None] | None = None
-    ) -> None:
+    def __init__(self, enter: Callable[[str], Any] | None = None, leave: Callable[[Any], None] | None = None) -> None:
         self.names: dict[int, str] = {}
         self.kinds: dict[str, str] = {}
         self._stack: list[tuple[int, Any]] = []
-        self._on_enter, self._on_leave = on_enter, on_leave
+        self._on_enter, self._on_leave = enter, leave
         self._handles: list[Any] = []
 
     @property
@@ -28,10 +26,8 @@ class ModuleStack:
         return self.names.get(self._stack[-1][0]) if self._stack else None
 
     def install(self) -> None:
-        self._handles = [
-            register_module_forward_pre_hook(self._before),
-            register_module_forward_hook(self._after, always_call=True),
-        ]
+        before = register_module_forward_pre_hook(self._before)
+        self._handles = [before, register_module_forward_hook(self._after, always_call=True)]
 
     def remove(self) -> None:
         for handle in self._handles:

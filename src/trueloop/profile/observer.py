@@ -28,11 +28,10 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.data import DataLoader
 
 from trueloop.event import Place
-from trueloop.profile.clock import Clock
+from trueloop.profile.clock import Clock, TransferTimer
 from trueloop.profile.memory import CudaPeak, PersistentTensors, own_parameters
 from trueloop.profile.profiler_window import ProfilerWindow, WindowResult
 from trueloop.profile.sampler import Sampler
-from trueloop.profile.transfers import TransferTimer
 from trueloop.profile.work_counter import WorkCounter
 from trueloop.results.profile import HotLine, Loading, Updating
 from trueloop.taps.bus import Bus, StopTheRun
@@ -50,8 +49,7 @@ FIRST: Final = 12  # Timed steps before the slower instruments, for scripts that
 SAMPLED: Final = 8
 SAMPLING: Final = 0.4  # Minimum seconds of sampling if steps are short: some hundred samples
 MOST_SAMPLED: Final = 300  # Maximum number of sampled steps
-TIMED: Final = 1.0
-"""Minimum seconds of timing if the number of steps is not requested: the mean of 60 steps of 0.3 ms is noise."""
+TIMED: Final = 1.0  # Minimum seconds of timing without a number of steps: the mean of 60 steps of 0.3 ms is noise
 MOST: Final = 2000  # Maximum number of steps for that
 FUSABLE: Final = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD, torch.optim.Adagrad)
 """Optimizers with a fused version in torch, on CPUs too."""
@@ -86,8 +84,7 @@ class Observer:
         self.module_parameters: dict[str, int] = {}
         self.lines: tuple[HotLine, ...] = ()
         self.notes: list[str] = []
-        self.over = False
-        """All instruments are done."""
+        self.over = False  # All instruments are done
         self.steps_done = 0
         self.batch_size = 0
         self._loaders: dict[int, _Loader] = {}

@@ -72,8 +72,7 @@ class ProfilerWindow:
         activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if cuda else [])]
         self.profiler = profile(activities=activities, record_shapes=shapes, with_flops=shapes)
         self.stack = ModuleStack(_enter, _leave) if modules else None
-        self._offset = 0
-        """Offset from the clock's time to the profiler's."""
+        self._offset = 0  # Offset from the clock's time to the profiler's
 
     def start(self) -> None:
         if self.cuda:
@@ -108,14 +107,10 @@ class ProfilerWindow:
         counted = [each for each in host if not _overlap((each.start, each.start + 1), loading)]
         for thread in {each.thread for each in host}:
             _walk([each for each in counted if each.thread == thread], on_device, sums, owners)
-        operations = sorted(
-            (Operation(name, sums.calls[name] / steps, ns / 1e9 / steps) for name, ns in sums.self_ns.items()),
-            key=lambda op: -op.seconds,
-        )
-        modules = [
-            ModuleCost(name, kinds.get(name, ""), forward / 1e9 / steps, backward / 1e9 / steps)
-            for name, (forward, backward) in sums.modules.items()
-        ]
+        found = (Operation(name, sums.calls[name] / steps, ns / 1e9 / steps) for name, ns in sums.self_ns.items())
+        operations = sorted(found, key=lambda op: -op.seconds)
+        times = {name: (there / 1e9 / steps, back / 1e9 / steps) for name, (there, back) in sums.modules.items()}
+        modules = [ModuleCost(name, kinds.get(name, ""), *each) for name, each in times.items()]
         return WindowResult(
             host=_host(host, device, moved, steps),
             operations=operations,

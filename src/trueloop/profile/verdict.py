@@ -1,23 +1,100 @@
-"""The bottleneck of the run, as one sentence. Pure: no torch, so every branch can be tested on any machine."""
+"""The costs of a step, and the bottleneck of the run as one sentence. Pure: no torch, testable on any machine."""
 
+from dataclasses import dataclass
 from typing import Final
 
-from trueloop.profile.step_costs import StepCosts, step_costs
-from trueloop.results.profile import Bound, HotLine, Kind, Profile
+from trueloop.results.profile import Bound, HotLine, Kind, Phase, Profile
 
-__all__ = ["BUSY", "bound_of", "python_lines"]
+__all__ = ["BUSY", "StepCosts", "bound_of", "python_lines", "step_costs"]
 
-WAITS: Final = 0.3
-"""Waiting (for data, a copy, other ranks) is the bottleneck from this share of the step: 1.4 times as fast without."""
+WAITS: Final = 0.3  # Waiting (data, copy, other ranks) is the bottleneck from this share: 1.4 times as fast without
 BUSY: Final = 0.7  # From this share of busy device time the host is not the bottleneck
 PYTHON: Final = 0.5
 """From this share of the host's work Python is the bottleneck. Python between the calls counts first: Python inside
 forward, backward and optimizer is part of launching operations."""
-WRAPPED: Final = 0.75
-"""The same for all Python if a device waits for launches: launching many small kernels is about half Python."""
-LAUNCHED: Final = 0.35
-"""Share of the operations' time that launching alone explains: their number times the measured launch cost."""
+WRAPPED: Final = 0.75  # The same for all Python if a device waits for launches, which are about half Python
+LAUNCHED: Final = 0.35  # Share of the operations' time that launching explains: their number times the launch cost
 ROOF: Final = 0.5  # From this share of the operations' time explained by the roofline, operations are not too small
+COMPUTING: Final[tuple[Phase, ...]] = ("forward", "backward", "optimizer", "python", "evaluating")
+"""Phases with both Python and torch operations."""
+COLDEST: Final = 0.5  # Largest share of the host's work that cold caches may explain
+
+
+@dataclass(frozen=True, slots=True)
+class StepCosts:
+    """Seconds of one step."""
+
+    step: float
+    data: float
+    copy: float
+    communication: float
+    python: float  # On the host, outside of torch operations
+    wrapping: float  # The part of `python` inside forward, backward and optimizer
+    operations: float  # On the host, inside torch operations
+    launch: float  # Launch cost: the number of operations times the cost of a small one
+    cold: float  # Extra time of the operations because caches got cold while the loop waited or did something else
+    computing: float  # In compute-bound operations; on the device, if there is one
+    moving: float  # In memory-bound operations
+
+    @property
+    def between(self) -> float:
+        """Python outside the model and the optimizer."""
+        return self.python - self.wrapping
+
+    @property
+    def rest(self) -> float:
+        """The step without waiting for data."""
+        return self.step - self.data
+
+
+def step_costs(profile: Profile) -> StepCosts:
+    steps, host, work, ceilings = profile.steps, profile.host, profile.work, profile.ceilings
+    assert steps is not None
+    inside = host.inside if host else {}
+
+    def outside(phase: Phase) -> float:
+        return steps.phases.get(phase, 0.0) * (1 - inside.get(phase, float(phase != "python")))
+
+    python = sum(map(outside, COMPUTING))
+    measured = steps.phases.get("communication", 0.0)
+    # Between operations of the backward pass a rank waits for the others: the autograd engine runs no Python.
+    waiting = outside("backward") if profile.machine.ranks > 1 else 0.0
+    python -= waiting
+    communication = max(measured + waiting, host.exchanging if host else 0.0)
+    hidden = communication - measured
+    copy = host.copying if host and host.busy is not None else steps.phases.get("copy", 0.0)
+    operations = max(0.0, sum(steps.phases.get(phase, 0.0) for phase in COMPUTING) - python - hidden)
+    launch = work.operations * ceilings.launch if work and ceilings else 0.0
+    computing, moving = _limits(profile)
+    scale = operations / (computing + moving) if host and host.busy is None and computing + moving else 1.0
+    return StepCosts(
+        step=steps.seconds,
+        data=steps.phases.get("data", 0.0),
+        copy=copy,
+        communication=communication,
+        python=python,
+        wrapping=python - outside("python"),
+        operations=operations,
+        launch=min(launch, operations),
+        cold=_cold(profile, python + operations),
+        computing=computing * scale,
+        moving=moving * scale,
+    )
+
+
+def _cold(profile: Profile, own: float) -> float:
+    """With a device, all host work (Python and calls) slows down; on a CPU, the arithmetic does not."""
+    work, ceilings = profile.work, profile.ceilings
+    if work is None or ceilings is None:
+        return 0.0
+    return min(max(work.operations * ceilings.cold, own * ceilings.cold_share), COLDEST * own)
+
+
+def _limits(profile: Profile) -> tuple[float, float]:
+    """Seconds in operations above and below the ridge of the roofline, by the profiler's clock."""
+    ridge = profile.ceilings.ridge(profile.precision) if profile.ceilings else 0.0
+    computing = sum(each.seconds for each in profile.operations if each.bytes and each.flops / each.bytes >= ridge)
+    return computing, sum(each.seconds for each in profile.operations) - computing
 
 
 def bound_of(profile: Profile) -> Bound | None:
@@ -68,11 +145,8 @@ def _waiting(profile: Profile, kind: Kind, share: float) -> Bound:
 
 def _on_device(profile: Profile, costs: StepCosts, busy: float) -> Bound:
     assert profile.host is not None
-    evidence: dict[str, object] = {
-        "device_busy": busy,
-        "kernels": round(profile.host.launches),
-        "python": costs.python / costs.step,
-    }
+    launched, python = round(profile.host.launches), costs.python / costs.step
+    evidence: dict[str, object] = {"device_busy": busy, "kernels": launched, "python": python}
     if busy < BUSY:
         own = costs.python + costs.operations
         if own and (costs.between / own >= PYTHON or costs.python / own >= WRAPPED):

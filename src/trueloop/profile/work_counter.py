@@ -47,29 +47,22 @@ class WorkCounter(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]
         self.bus = bus
         self.stack = ModuleStack()
-        self.operations: defaultdict[str, OperationCount] = defaultdict(OperationCount)
-        """By name: addmm."""
-        self.shapes: list[tuple[int, int, str]] = []
-        """For each computing operation: FLOPs, bytes, dtype."""
+        self.operations: defaultdict[str, OperationCount] = defaultdict(OperationCount)  # By name: addmm
+        self.shapes: list[tuple[int, int, str]] = []  # For each computing operation: FLOPs, bytes, dtype
         self.flops_by_module: Counter[str] = Counter()
-        self.activations: Counter[str] = Counter()
-        """Bytes kept for the backward pass, by module."""
+        self.activations: Counter[str] = Counter()  # Bytes kept for the backward pass, by module
         self.pointwise = self.pointwise_bytes = self.fused_bytes = self.convolutions = 0
         self.peak, self.peak_module = 0, ""
-        self.peak_phase: Phase = "python"
-        """The phase in which the tensors of this step took the most memory."""
-        self.failure = ""
-        """An error of the counter; counting stops after it."""
+        self.peak_phase: Phase = "python"  # The phase in which the tensors of this step took the most memory
+        self.failure = ""  # An error of the counter; counting stops after it
         self._tf32 = False
         self._alive = 0
         self._known: dict[int, Any] = {}
         self._kept: set[int] = set()
-        self._own: set[int] = set()
-        """Storages of parameters and buffers: not activations."""
+        self._own: set[int] = set()  # Storages of parameters and buffers: not activations
         self._pointwise: set[int] = set()
         self._read: set[tuple[int, str]] = set()
-        self._loading = False
-        """A loader builds a batch in this process: not counted as work of the step."""
+        self._loading = False  # A loader builds a batch in this process: not counted as work of the step
         self._patch: Patch | None = None
         self._hooks = saved_tensors_hooks(self._keep, lambda tensor: tensor)
 
@@ -223,9 +216,7 @@ def _written_tensors(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 @cache
 def _written_arguments(func: Any) -> tuple[tuple[int, str], ...]:
     arguments = enumerate(operator_schema(func).arguments)
-    return tuple(
-        (at, value.name) for at, value in arguments if value.alias_info is not None and value.alias_info.is_write
-    )
+    return tuple((at, each.name) for at, each in arguments if each.alias_info is not None and each.alias_info.is_write)
 
 
 def _tensors(value: object) -> Iterator[Tensor]:

@@ -39,6 +39,11 @@ class Port:
     def limit(self, dimension: int) -> int | None:
         return self.most[dimension] if self.most else None
 
+    def sizes(self, to: str = "..") -> list[str]:
+        """As people read them: 28, any, 1..64."""
+        limits = (f"1{to}{most}" if (most := self.limit(at)) else "any" for at in range(len(self.shape)))
+        return [limit if size is None else str(size) for size, limit in zip(self.shape, limits, strict=True)]
+
     def refusal(self, shape: Sequence[int]) -> str:
         """Why an array of this shape is not accepted; empty: it is."""
         wanted = "[" + ", ".join("any" if size is None else str(size) for size in self.shape) + "]"

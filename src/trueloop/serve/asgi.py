@@ -22,9 +22,8 @@ class PlainRequest:
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.scope, self.receive = scope, receive
-        self.headers: Mapping[str, str] = {
-            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
-        }
+        headers = ((str(name, "latin-1"), str(value, "latin-1")) for name, value in scope["headers"])
+        self.headers: Mapping[str, str] = dict(headers)
 
     async def stream(self) -> AsyncIterator[bytes]:
         while True:

@@ -19,16 +19,53 @@ import numpy as np
 from trueloop.errors import Misuse
 from trueloop.export.exporter import Array, Runner
 from trueloop.results.artifact import Artifact, Port
-from trueloop.serve.batch_times import BatchTimes
 from trueloop.serve.limits import RETRY, Limits, Refused
 
-__all__ = ["Batcher", "Sample", "blank"]
+__all__ = ["BatchTimes", "Batcher", "Sample", "blank"]
 
 Sample = tuple[Array, ...]  # One array per input, without the batch dimension
 Shapes = tuple[tuple[int, ...], ...]
 BLANK_LENGTH: Final = 8  # Of a free dimension in the warm-up sample
 WARM: Final = 3  # Warm-up calls per batch size; the fastest one counts
 SPARE: Final = 0.8  # Share of the latency limit for waiting and computing; the rest is for reading and writing
+WEIGHT: Final = 0.2  # Of the newest batch: follows a machine that becomes slower, forgets a single slow batch
+CAUTION: Final = 3.0  # Deviations above the mean: 99 of 100 batches are faster
+DECAY: Final = 0.99  # Of the estimates of larger batches with each smaller one, so that a slow size is tried again
+
+
+@final
+class BatchTimes:
+    """Batches are grouped by the number of values they hold, to a power of two: long texts and many images are
+    slower."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, tuple[float, float]] = {}  # Power of two -> mean and mean deviation, in seconds
+
+    def learn(self, values: int, seconds: float) -> None:
+        power = values.bit_length()
+        mean, deviation = self.known.get(power, (seconds, 0.0))
+        deviation += (abs(seconds - mean) - deviation) * WEIGHT
+        self.known[power] = mean + (seconds - mean) * WEIGHT, deviation
+        for larger, (mean, deviation) in self.known.items():
+            if larger > power:
+                self.known[larger] = mean * DECAY, deviation * DECAY
+
+    def seconds(self, values: int) -> float:
+        """A cautious estimate, interpolated between known sizes; 0: nothing is known."""
+        power = values.bit_length()
+        below = max((other for other in self.known if other <= power), default=None)
+        above = min((other for other in self.known if other >= power), default=None)
+        if below is None or above is None:
+            known = below if above is None else above
+            return 0.0 if known is None else self._cautious(known) * max(1.0, 2.0 ** (power - known))
+        if below == above:
+            return self._cautious(power)
+        share = (2.0**power - 2.0**below) / (2.0**above - 2.0**below)
+        return self._cautious(below) * (1 - share) + self._cautious(above) * share
+
+    def _cautious(self, power: int) -> float:
+        mean, deviation = self.known[power]
+        return mean + CAUTION * deviation
 
 
 @dataclass(slots=True)
@@ -71,29 +108,22 @@ class Batcher:
     ) -> None:
         self.artifact, self.limits = artifact, limits
         self.open_runner = open_runner
-        self.computed = computed
-        """Called after each batch with its samples and seconds."""
+        self.computed = computed  # Called after each batch with its samples and seconds
         most = artifact.inputs[0].limit(0)
         self.batch = min(limits.batch, most) if most else limits.batch
         self.times = BatchTimes()
         self.limited = limits.latency < math.inf
-        self.enough = self.batch
-        """Samples that wake the model's thread."""
-        self.ready = False
-        """Loaded and warmed up?"""
-        self.failure: BaseException | None = None
-        """Why the model could not be loaded."""
+        self.enough = self.batch  # Samples that wake the model's thread
+        self.ready = False  # Loaded and warmed up?
+        self.failure: BaseException | None = None  # Why the model could not be loaded
         self.waiting: deque[Waiting] = deque()
-        self.shapes: Counter[Shapes] = Counter()
-        """Of the waiting samples, if there is a latency limit."""
-        self.busy_until = 0.0
-        """When the current batch should be done; 0: idle."""
+        self.shapes: Counter[Shapes] = Counter()  # Of the waiting samples, if there is a latency limit
+        self.busy_until = 0.0  # When the current batch should be done; 0: idle
         self.changed = threading.Condition()
         self.stopping = False
         self.thread = threading.Thread(target=self._work, name="model", daemon=True)
         self.loop: asyncio.AbstractEventLoop | None = None
-        self.finished: Callable[[], None] = lambda: None
-        """Called in the event loop when the model is ready or has failed."""
+        self.finished: Callable[[], None] = lambda: None  # Called in the event loop when the model is ready or failed
 
     def start(self, finished: Callable[[], None]) -> None:
         self.loop = asyncio.get_running_loop()
@@ -194,10 +224,9 @@ class Batcher:
             quickest = min(_timed(runner, inputs) for _ in range(WARM if self.limited else 1))
             self.times.learn(size * values, quickest)
             if size == 1 and quickest > self.limits.latency:
-                raise Misuse(
-                    f"--latency {self.limits.latency * 1e3:g}ms is impossible: one sample takes {quickest * 1e3:.0f} "
-                    "ms. Nothing was served: allow more, or export a smaller model."
-                )
+                takes = f"one sample takes {quickest * 1e3:.0f} ms. Nothing was served: allow more"
+                wanted = f"--latency {self.limits.latency * 1e3:g}ms is impossible"
+                raise Misuse(f"{wanted}: {takes}, or export a smaller model.")
 
     def _next(self) -> list[Waiting]:
         """The next batch: when it is full, or its first sample has waited long enough. Empty: stopped."""
@@ -225,8 +254,7 @@ class Batcher:
         return first.since + min(self.limits.wait, max(0.0, spare)), most
 
     def _take(self, most: int) -> list[Waiting]:
-        """From the front of the queue, samples of one shape. Cancelled ones are dropped, the others keep their
-        places."""
+        """From the front of the queue, samples of one shape. Cancelled ones are dropped, others keep their places."""
         batch: list[Waiting] = []
         kept: list[Waiting] = []
         oldest = time.perf_counter() - self.limits.latency

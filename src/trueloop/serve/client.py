@@ -66,9 +66,8 @@ class Connection:
     async def open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if self.streams is None:
             secure = ssl.create_default_context() if self.address.secure else None
-            self.streams = await asyncio.open_connection(
-                self.address.host, self.address.port, ssl=secure, limit=LONGEST
-            )
+            host, port = self.address.host, self.address.port
+            self.streams = await asyncio.open_connection(host, port, ssl=secure, limit=LONGEST)
         return self.streams
 
     async def ask(self, request: bytes) -> Reply:

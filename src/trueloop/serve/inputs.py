@@ -3,29 +3,128 @@ ports; a refusal names the value and the reason."""
 
 import base64
 import binascii
+import io
 import json
 import math
 import re
+import sys
 from array import array
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final, NoReturn, final
 
 import numpy as np
 import orjson
 
+from trueloop.errors import BadArtifact, MissingExtra, did_you_mean
 from trueloop.export.exporter import Array
 from trueloop.results.artifact import Artifact, Port
 from trueloop.serve.batching import Sample
 from trueloop.serve.limits import Limits, Refused
-from trueloop.serve.pictures import picture
-from trueloop.serve.table_rows import row_of
-from trueloop.serve.text_encoding import Encode, encoding_of
 
-__all__ = ["Inputs"]
+__all__ = ["MODES", "Encode", "Inputs", "column_range", "encoding_of", "picture", "row_of", "scaled"]
 
 QUOTED: Final = 40  # Characters of a value that an error quotes
 LONG: Final = re.compile(rb"[0-9]{19}")  # A number that may need more than 64 bits
+Encode = Callable[[str], Sequence[int]]
+FORMATS: Final = ("PNG", "JPEG")  # Pillow has dozens of other decoders, each of them an attack surface
+MODES: Final[Mapping[int, str]] = {1: "L", 3: "RGB", 4: "RGBA"}
+FULL: Final = 255
+NARROW: Final = 127
+"""Raw values up to this are not 8-bit brightness (the digits go to 16), so pixels are scaled to them. Above it, the
+brightest pixel of a few samples may be 254 by chance."""
+
+
+def picture(data: bytes, preprocessing: Mapping[str, Any], *, pixels: int, resize: bool) -> Array:
+    """[channels, height, width], uint8. Raises Refused."""
+    try:
+        from PIL import Image, ImageOps
+    except ImportError:
+        raise MissingExtra("Images need pillow, which is not installed: pip install 'trueloop[serve]'") from None
+
+    height, width = preprocessing["size"]
+    too_large = Refused(422, f"The image has more than {pixels:,} pixels, the limit of this server.")
+    try:
+        with Image.open(io.BytesIO(data), formats=FORMATS) as opened:
+            if opened.width * opened.height > pixels:
+                raise too_large
+            image = ImageOps.exif_transpose(opened).convert(MODES[preprocessing["channels"]])
+    except (Refused, Image.DecompressionBombError):
+        raise too_large from None
+    except Exception:  # noqa: BLE001 - any error of pillow means that the file is bad
+        raise Refused(422, "The image cannot be read: not a PNG or JPEG, damaged, or truncated.") from None
+    if image.size != (width, height):
+        if not resize:
+            sizes = f"{image.width} x {image.height} and the model takes {width} x {height}"
+            raise Refused(422, f"The image is {sizes}: resize it, or add ?resize=true.")
+        image = image.resize((width, height), Image.Resampling.BILINEAR, reducing_gap=2.0)
+    return scaled(np.asarray(image), preprocessing)
+
+
+def scaled(points: Array, preprocessing: Mapping[str, Any]) -> Array:
+    """[height, width] or [height, width, channels] -> the layout and range of the model's raw samples."""
+    channels_first = points[None] if points.ndim == 2 else np.moveaxis(points, -1, 0)
+    brightest = preprocessing["range"][1]
+    if brightest <= NARROW:
+        channels_first = np.round(channels_first.astype(np.float32) * (brightest / FULL)).astype(np.uint8)
+    return np.ascontiguousarray(channels_first)
+
+
+def row_of(row: Mapping[str, Any], columns: Sequence[Mapping[str, Any]], port: Port, where: str) -> Array:
+    """Raises Refused: a column is missing, unknown, or has the wrong type."""
+    names = [column["name"] for column in columns]
+    unknown = next((name[:80] for name in row if name not in names), None)
+    if unknown is not None:
+        raise Refused(422, f"{where} has an unknown column {unknown!r}.{did_you_mean(unknown, names)}")
+    missing = next((name for name in names if name not in row), None)
+    if missing is not None:
+        raise Refused(422, f"{where} has no column {missing!r}.")
+    one_hot = port.shape[-1] != len(columns) or all(column["kind"] == "number" for column in columns)
+    cells = ((column, row[column["name"]], f"{where}.{column['name']}") for column in columns)
+    values = [value for column, cell, place in cells for value in _encode(column, cell, one_hot, place, port)]
+    return np.array(values, port.dtype)
+
+
+def column_range(column: Mapping[str, Any], port: Port) -> tuple[float, float]:
+    """Numbers outside it would not be finite after scaling."""
+    furthest = min(float(column["spread"]) * float(np.finfo(port.dtype).max) / 2, sys.float_info.max / 4)
+    return column["mean"] - furthest, column["mean"] + furthest
+
+
+def _encode(column: Mapping[str, Any], value: Any, one_hot: bool, where: str, port: Port) -> Iterator[float]:
+    if column["kind"] == "number":
+        lowest, highest = column_range(column, port)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not lowest <= value <= highest:
+            raise Refused(422, f"{where} must be a number from {lowest:g} to {highest:g}.")
+        yield (value - column["mean"]) / column["spread"]
+        return
+    if not isinstance(value, str):
+        raise Refused(422, f"{where} must be a string.")
+    categories = column["categories"]
+    code = categories.index(value) if value in categories else len(categories)  # the last one: not seen in training
+    if one_hot:
+        yield from (float(at == code) for at in range(len(categories) + 1))
+    else:
+        yield float(code)
+
+
+def encoding_of(preprocessing: Mapping[str, Any]) -> Encode | None:
+    """None: the artifact has no encoding, and callers send numbers. Raises BadArtifact if it is damaged."""
+    try:
+        match preprocessing.get("encoding"):
+            case "bytes":
+                return lambda text: list(text.encode("utf-8", "surrogatepass"))
+            case "words":
+                from trueloop.data.text import Vocabulary
+
+                return Vocabulary.read(preprocessing).row
+            case "tokens" if all(isinstance(token, str) and len(token) == 1 for token in preprocessing["vocabulary"]):
+                numbers = {letter: at for at, letter in enumerate(preprocessing["vocabulary"])}
+                return lambda text: [numbers.get(letter, -1) for letter in text]  # -1 is rejected as an unknown token
+            case _:
+                return None
+    except (KeyError, TypeError, ValueError):
+        raise BadArtifact("The artifact's text encoding is damaged. Nothing was run. Export the run again.") from None
 
 
 @final
@@ -38,8 +137,7 @@ class Inputs:
         self.encode: Encode | None = encoding_of(self.preprocessing) if self.preprocessing["kind"] == "tokens" else None
         self.takes_pictures = self.preprocessing["kind"] == "image" and inside and len(self.ports) == 1
         columns = self.preprocessing.get("columns", ()) if len(self.ports) == 1 else ()
-        self.columns: list[Mapping[str, Any]] = list(columns)
-        """Columns of a table."""
+        self.columns: list[Mapping[str, Any]] = list(columns)  # Columns of a table
         self.exact = any(port.dtype in ("int64", "uint64") for port in self.ports)
         """Does it take integers that a float cannot represent?"""
 
@@ -170,9 +268,8 @@ def _numbers(value: list[Any], port: Port, where: str) -> Array:
     except (OverflowError, ValueError):
         known = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
         kind = "numbers" if dtype.kind == "f" else "integers"
-        raise Refused(
-            422, f"{where} is out of range: the model takes {kind} from {known.min} to {known.max}."
-        ) from None
+        takes = f"the model takes {kind} from {known.min} to {known.max}"
+        raise Refused(422, f"{where} is out of range: {takes}.") from None
 
 
 def _integer(number: int | float, where: str) -> int:
@@ -194,18 +291,13 @@ def _flat(value: list[Any], port: Port, where: str) -> tuple[list[int], list[int
         level = list(chain.from_iterable(level))
     types = {*map(type, level)}
     if not types <= {int, float}:
-        raise Refused(
-            422, f"{where} holds a value that is not a number, or has too many dimensions: it takes {_expected(port)}."
-        )
+        held = f"{where} holds a value that is not a number, or has too many dimensions"
+        raise Refused(422, f"{held}: it takes {_expected(port)}.")
     return shape, level, types
 
 
 def _expected(port: Port) -> str:
-    def size(at: int) -> str:
-        due, most = port.shape[at], port.limit(at)
-        return str(due) if due is not None else f"1..{most}" if most else "any"
-
-    return f"[{', '.join(size(at) for at in range(1, len(port.shape)))}] of {port.dtype}"
+    return f"[{', '.join(port.sizes()[1:])}] of {port.dtype}"
 
 
 def _quote(value: Any) -> str:

@@ -11,8 +11,7 @@ from typing import Any, Final, Protocol, final
 
 __all__ = ["RETRY", "Budget", "Limits", "Refused", "Share", "read_body"]
 
-DISCARDED: Final = 256 * 2**20
-"""Bytes of a too large body that are read and discarded, so that the caller gets to see the answer."""
+DISCARDED: Final = 256 * 2**20  # Bytes of a too large body that are read, so that the caller sees the answer
 DISCARD_SECONDS: Final = 2.0  # Then the connection is closed
 RETRY: Final = {"Retry-After": "1"}
 
@@ -23,8 +22,7 @@ class Limits:
 
     batch: int = 32  # Samples computed at once
     wait: float = 0.005  # Seconds that the first sample of a batch waits for others
-    latency: float = math.inf
-    """Seconds from reading a request to its answer; requests that would take longer are rejected with 429."""
+    latency: float = math.inf  # Seconds from request to answer; those that would take longer are rejected with 429
     queue: int = 256  # Samples that may wait, and the most that one request can have
     body: int = 10_000_000  # Bytes of a request
     timeout: float = 10.0  # Seconds to send a request, and seconds to answer it

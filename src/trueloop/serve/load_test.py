@@ -23,16 +23,8 @@ from trueloop.results.artifact import Artifact, Port, answer_of
 from trueloop.serve.client import Address, Connection
 from trueloop.serve.malformed import MALFORMED
 
-__all__ = [
-    "Outcome",
-    "Question",
-    "equal",
-    "fetch_questions",
-    "questions_of",
-    "random_samples",
-    "run_load",
-    "wait_ready",
-]
+__all__ = ["Outcome", "Question", "equal", "fetch_questions", "questions_of", "random_samples", "run_load"]
+__all__ += ["wait_ready"]
 
 DIFFERENT: Final = 64  # Samples, asked again and again
 TOLERANCE: Final = 1e-4  # Between two answers for one sample: other batch sizes round differently
@@ -79,13 +71,8 @@ class Outcome:
 
     def plain(self) -> dict[str, Any]:
         seconds = {f"p{share}": self.percentile(share / 100) for share in (50, 95, 99)}
-        counts = {
-            "statuses": self.statuses,
-            "wrong": self.wrong,
-            "failures": self.failures,
-            "malformed": self.malformed,
-        }
-        return {"throughput": self.throughput, **seconds, **counts, "memory": self.memory}
+        counts = {name: getattr(self, name) for name in ("statuses", "wrong", "failures", "malformed", "memory")}
+        return {"throughput": self.throughput, **seconds, **counts}
 
     @property
     def failures(self) -> int:
@@ -131,14 +118,10 @@ async def fetch_questions(address: Address) -> tuple[list[Question], float]:
     async with Connection(address) as connection:
         reply = await connection.get("/model")
         if reply.status != 200:
-            raise Misuse(
-                f"http://{address.host}:{address.port}/model answers {reply.status}: not a trueloop server, or the "
-                "API key is missing. Nothing was sent."
-            )
+            why = f"http://{address.host}:{address.port}/model answers {reply.status}:"
+            raise Misuse(f"{why} not a trueloop server, or the API key is missing. Nothing was sent.")
         model: dict[str, Any] = json.loads(reply.body)
-        ports = [
-            Port(each["name"], each["dtype"], tuple(each["shape"]), tuple(each["most"])) for each in model["inputs"]
-        ]
+        ports = [Port(at["name"], at["dtype"], tuple(at["shape"]), tuple(at["most"])) for at in model["inputs"]]
         made = []
         for sample in random_samples(ports, model["preprocessing"]):
             body = body_of(sample, ports)
@@ -155,9 +138,7 @@ def equal(answer: Any, expected: Any) -> bool:
     """Numbers within the tolerance, everything else equal."""
     match answer, expected:
         case dict(), dict():
-            return answer.keys() == expected.keys() and all(
-                equal(each, expected[name]) for name, each in answer.items()
-            )
+            return answer.keys() == expected.keys() and all(equal(answer[name], expected[name]) for name in answer)
         case list(), list():
             return len(answer) == len(expected) and all(map(equal, answer, expected))
         case int() | float(), int() | float():

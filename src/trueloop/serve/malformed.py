@@ -93,8 +93,6 @@ MALFORMED: Final[Mapping[str, Callable[[Address, bytes], Awaitable[Reply]]]] = {
     "slow": slow,
     "deeply nested": _request(lambda address, _: address.post(b'{"input": ' + b"[" * 100_000)),
     "not HTTP": _request(lambda *_: TLS_HELLO),
-    "huge headers": _request(
-        lambda address, body: address.post(body, *(f"X-{number}: {'a' * 100}" for number in range(2_000)))
-    ),
+    "huge headers": _request(lambda address, body: address.post(body, *(f"X-{n}: {'a' * 100}" for n in range(2_000)))),
 }
 """Name -> sends it; takes a valid body."""

@@ -8,8 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from trueloop.results.artifact import Artifact, Port
-from trueloop.serve.inputs import Inputs
-from trueloop.serve.table_rows import column_range
+from trueloop.serve.inputs import Inputs, column_range
 
 __all__ = ["ERROR", "PICTURE", "answers", "example", "model_schema", "predict_operation", "request_body", "simple"]
 
@@ -58,11 +57,8 @@ def request_body(artifact: Artifact, inputs: Inputs) -> Schema:
         size = f"{width} x {height} pixels, or any size with ?resize=true"
         file = {"type": "string", "format": "binary", "description": size}
         files = _object({"file": _list(file, most)})
-        content |= {
-            "image/png": {"schema": file},
-            "image/jpeg": {"schema": file},
-            "multipart/form-data": {"schema": files},
-        }
+        kinds = {"image/png": file, "image/jpeg": file, "multipart/form-data": files}
+        content |= {kind: {"schema": schema} for kind, schema in kinds.items()}
     if inputs.encode is not None:
         content["text/plain"] = {"schema": _text(artifact)}
     return {"required": True, "content": content}
@@ -135,7 +131,7 @@ def _black(preprocessing: Mapping[str, Any]) -> bytes:
     """A black PNG."""
     from PIL import Image
 
-    from trueloop.serve.pictures import MODES
+    from trueloop.serve.inputs import MODES
 
     height, width = preprocessing["size"]
     file = io.BytesIO()

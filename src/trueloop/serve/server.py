@@ -28,9 +28,7 @@ LAST: Final = 0.2  # Seconds for the model's thread to end
 def listen(host: str, port: int) -> socket.socket:
     """Port 0: any free one. Raises Misuse."""
     if not host:
-        raise Misuse(
-            "--host '' means every address of this machine. Nothing was served: write --host 0.0.0.0 for that."
-        )
+        raise Misuse("--host '' means every address of this machine. Nothing was served: for that, --host 0.0.0.0.")
     if not 0 <= port < 2**16:
         raise Misuse(f"--port {port} is not a valid port (0 to 65535). Nothing was served.")
     try:
@@ -38,9 +36,8 @@ def listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
         why = str(error.strerror).partition(" (while")[0]  # newer Pythons repeat the address
-        raise Misuse(
-            f"Cannot listen on {host}:{port} ({why}). Nothing was served: choose another --port, or --port 0."
-        ) from None
+        advice = "Nothing was served: choose another --port, or --port 0."
+        raise Misuse(f"Cannot listen on {host}:{port} ({why}). {advice}") from None
 
 
 def run(service: Service, listener: socket.socket, say: Callable[[str], None], *, log: bool = False) -> None:

@@ -36,8 +36,7 @@ class Service:
         self.batcher = Batcher(artifact, open_runner, limits, self.metrics.computed)
         self.budget = Budget(limits.held)
         self.decoding = asyncio.Semaphore(DECODING)
-        self.draining = False
-        """After SIGTERM: requests on open connections are still answered, then closed."""
+        self.draining = False  # After SIGTERM: requests on open connections are still answered, then closed
 
     def accepts_key(self, headers: Mapping[bytes, bytes]) -> bool:
         """`Authorization: Bearer KEY` or `X-API-Key: KEY`, compared in constant time."""
@@ -80,10 +79,8 @@ class Service:
             case "image/png" | "image/jpeg" | "multipart/form-data" if inputs.takes_pictures:
                 return lambda body: [inputs.of_picture(body, resize=resize)]
             case _:
-                kinds = ", ".join(request_body(self.artifact, inputs)["content"])
-                raise Refused(
-                    415, f"Content type {kind[:80] or '(none)'!r} is not supported; this model accepts {kinds}."
-                )
+                kinds = f"this model accepts {', '.join(request_body(self.artifact, inputs)['content'])}"
+                raise Refused(415, f"Content type {kind[:80] or '(none)'!r} is not supported; {kinds}.")
 
     async def _of_form(self, request: PlainRequest, body: bytes, resize: bool) -> list[Sample]:
         """The images of a form, under any field name."""

@@ -16,24 +16,20 @@ from trueloop.results.tune import Agreement
 __all__ = ["Evidence", "agreement_of"]
 
 BLOCK: Final = 4  # Steps whose losses are averaged: programs that replay several steps only report averages
-FLOOR: Final = 0.1
-"""Share of the first loss: smaller losses are compared with it, because a relative difference would mean nothing."""
+FLOOR: Final = 0.1  # Share of the first loss: smaller losses are compared with it
 LOOSE: Final = 3.0
 """Times the reference's own distance after its weights were perturbed by one rounding: two draws easily differ by a
 factor of two, and a trial rounds in every step."""
 ROUNDING: Final = 0.02  # Share of the loss, always allowed: bf16 in a deep model changes a loss by 1 to 2 %
 LOOSEST: Final = 0.5  # Share of the loss, never allowed
-COSINE: Final = 0.9
-"""Between the gradients of a layer. Another batch of the same size changes the direction more than that."""
+COSINE: Final = 0.9  # Between the gradients of a layer. Another batch of the same size changes the direction more.
 SLACK: Final = 0.05  # Below the reference's cosine with itself at perturbed weights
 NOISE: Final = 0.5
 """A layer below this cosine at perturbed weights has no meaningful gradient (a bias before a BatchNorm) and is
 skipped."""
-LENGTH: Final = 1.25
-"""Ratio of gradient norms, either way: cosines do not see a wrong factor, and Adam hides it from the losses."""
+LENGTH: Final = 1.25  # Ratio of gradient norms: cosines do not see a wrong factor, and Adam hides it from the losses
 SIGMAS: Final = 2.0  # Standard errors that a mean over seeds may be worse by
-ROOM: Final = 0.01
-"""Always allowed: one point of accuracy, a hundredth of a loss. A few seeds do not know their spread better."""
+ROOM: Final = 0.01  # Always allowed: one point of accuracy, 0.01 of a loss. A few seeds do not know their spread better
 
 Rows = Sequence[tuple[int, int, float]]
 
@@ -166,7 +162,5 @@ def _metric_failures(reference: Evidence, trial: Evidence, room: float) -> Itera
     ours, theirs = mean(trial.metrics), mean(reference.metrics)
     worse = theirs - ours if trial.higher else ours - theirs
     if worse > room:
-        yield (
-            f"its {trial.metric} is {ours:.4g} after a short training (mean of {len(trial.metrics)} seeds), the "
-            f"reference's {theirs:.4g}: {worse:.2g} worse; {room:.2g} is noise"
-        )
+        why = f"its {trial.metric} is {ours:.4g} after a short training (mean of {len(trial.metrics)} seeds),"
+        yield f"{why} the reference's {theirs:.4g}: {worse:.2g} worse; {room:.2g} is noise"

@@ -57,12 +57,14 @@ def gather_facts(recipe: Recipe, request: DataRequest) -> MachineFacts:
     splits: Splits = recipe.data(request)
     with fence(recipe.seed):
         model = build_model(recipe, splits.facts)
-    memory = torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else _host_memory()
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if device.type == "cuda":
+        memory = torch.cuda.get_device_properties(device).total_memory
     cores = _physical_cores()
     size = splits.train.nbytes()
     return MachineFacts(
         place=Place(device.type, machine_name(device), os.cpu_count() or 1, memory, torch.__version__, __version__),
-        device=_kind(device),
+        device="cuda" if device.type == "cuda" else "mps" if device.type == "mps" else "cpu",
         cores=cores,
         threads=torch.get_num_threads(),
         native_bf16=_native_bf16(device),
@@ -75,14 +77,6 @@ def gather_facts(recipe: Recipe, request: DataRequest) -> MachineFacts:
         samples=len(splits.train),
         shapes=_digest(recipe, model),
     )
-
-
-def _kind(device: torch.device) -> Literal["cpu", "cuda", "mps"]:
-    return "cuda" if device.type == "cuda" else "mps" if device.type == "mps" else "cpu"
-
-
-def _host_memory() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _cpuinfo() -> str:
@@ -108,12 +102,8 @@ def _native_bf16(device: torch.device) -> bool:
         return torch.cuda.get_device_capability(device) >= (8, 0)
     if device.type == "mps":
         return False
-    flags = {
-        word
-        for line in _cpuinfo().splitlines()
-        if line.lower().startswith(("flags", "features"))
-        for word in line.split()
-    }
+    lines = (line for line in _cpuinfo().splitlines() if line.lower().startswith(("flags", "features")))
+    flags = {word for line in lines for word in line.split()}
     if platform.machine().lower() not in ("x86_64", "amd64", "aarch64", "arm64") or not flags & BF16_FLAGS:
         return False
     return has_bf16_instructions()
@@ -121,11 +111,8 @@ def _native_bf16(device: torch.device) -> bool:
 
 def _why_no_compiler(device: torch.device) -> str:
     if device.type == "cuda":
-        return (
-            ""
-            if importlib.util.find_spec("triton")
-            else "torch needs Triton to compile for CUDA, and it is not installed"
-        )
+        missing = "torch needs Triton to compile for CUDA, and it is not installed"
+        return "" if importlib.util.find_spec("triton") else missing
     if device.type == "mps":
         return "compiling for MPS is not supported here"
     found = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")

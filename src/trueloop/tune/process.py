@@ -7,20 +7,32 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from time import monotonic
 from typing import IO, Any, Final, final
 
 from trueloop.tune.peak_memory import resident_bytes
-from trueloop.tune.trial_spec import TrialSpec
 
-__all__ = ["Process", "TrialFailed"]
+__all__ = ["Process", "TrialFailed", "TrialSpec"]
 
-COMMAND: Final = ("-P", "-m", "trueloop.tune.trial")
-"""-P: a user's file must not shadow a module of the standard library."""
+COMMAND: Final = ("-P", "-m", "trueloop.tune.trial")  # -P: a user's file must not shadow the standard library
 LOOK: Final = 0.1  # Seconds between two checks of its memory
+
+
+@dataclass(frozen=True, slots=True)
+class TrialSpec:
+    word: str
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
+    data: str | None = None
+    download: bool = False
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    reference: Mapping[str, Any] = field(default_factory=dict)  # Changes that make the recipe the reference
+    log_every: int = 0  # Steps between two rows of metrics; 0: calibrate it
+    fraction: float = 1.0  # Share of the CUDA device's memory that it may use
 
 
 class TrialFailed(Exception):
@@ -36,21 +48,13 @@ class Process:
     """In its own session, so that its workers end with it."""
 
     def __init__(self, spec: TrialSpec, memory: int, command: tuple[str, ...] = COMMAND) -> None:
-        self.memory = memory
-        """Bytes that it may use."""
+        self.memory = memory  # Bytes that it may use
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process is
-        self._child = subprocess.Popen(
-            [sys.executable, *command],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            start_new_session=True,
-        )
+        words, pipe = [sys.executable, *command], subprocess.PIPE
+        self._child = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=self._errors, start_new_session=True)
         self._heard = b""
-        self.most = 0
-        """Largest observed memory, in bytes."""
-        self.peak = 0
-        """Peak of its training in bytes, as it reports."""
+        self.most = 0  # Largest observed memory, in bytes
+        self.peak = 0  # Peak of its training in bytes, as it reports
         self.send(asdict(spec))
 
     def ask(self, order: dict[str, Any], until: float) -> dict[str, Any]:
@@ -98,9 +102,8 @@ class Process:
         self.most = max(self.most, taken)
         if taken > self.memory:
             self.end()
-            raise TrialFailed(
-                f"out of memory at {taken / 1e9:.1f} GB: only {self.memory / 1e9:.1f} GB are available for a trial"
-            )
+            room = f"only {self.memory / 1e9:.1f} GB are available for a trial"
+            raise TrialFailed(f"out of memory at {taken / 1e9:.1f} GB: {room}")
 
     def _exit_message(self) -> str:
         code = self._child.wait()

@@ -12,8 +12,7 @@ from typing import Any, Final, final
 from trueloop.results.tune import Agreement, Changes, Pace
 from trueloop.tune.agreement import Evidence, agreement_of
 from trueloop.tune.measurer import Measurement, Measurer
-from trueloop.tune.process import Process, TrialFailed
-from trueloop.tune.trial_spec import TrialSpec
+from trueloop.tune.process import Process, TrialFailed, TrialSpec
 
 __all__ = ["ProcessMeasurer", "free_memory", "median_gain"]
 
@@ -24,8 +23,7 @@ OPEN: Final = 0.05  # A gain or loss below this with turns that disagree is inco
 HOPELESS: Final = 0.9  # Below this after three turns, no more turns are needed
 MEMORY_SHARE: Final = 0.8  # Share of the free memory that a trial may use
 DEVICE_SHARE: Final = 0.9  # Share of a CUDA device that two trials together may use
-TOGETHER: Final = 0.35
-"""Share of a CUDA device: a trial that uses more is not kept alive beside another, which would have too little room."""
+TOGETHER: Final = 0.35  # Share of a CUDA device: a trial that uses more leaves too little room for another
 LONGEST: Final = 0.5  # Share of the time for one trial: a hang must not use all of it
 PROOF_SHARE: Final = 0.12  # Share of the time for the evidence of the reference
 STEPS: Final = (20, 100)  # Fewest and most steps of a comparison
@@ -72,8 +70,7 @@ class ProcessMeasurer(Measurer):
         self._samples: dict[str, float] = {}
         self._starts: dict[str, float] = {}
         self._first = ""
-        self.steps = STEPS[0]
-        """Of a comparison."""
+        self.steps = STEPS[0]  # Of a comparison
 
     # -- the seam --
 

@@ -33,9 +33,7 @@ def check_writable(file: Path) -> None:
         _aside(file).touch()
         _aside(file).unlink()
     except OSError as error:
-        raise Misuse(
-            f"--write {file} cannot be written ({error.strerror}). Nothing was run: choose another folder."
-        ) from None
+        raise Misuse(f"--write {file} cannot be written ({error.strerror}). Nothing was run: choose another.") from None
     if file.exists() and MARK not in file.read_text(encoding="utf-8", errors="replace"):
         raise Misuse(f"{file} exists and was not written by trueloop. Nothing was run: choose another --write FILE.")
 
@@ -44,10 +42,8 @@ def write_recipe(
     file: Path, tuning: Tuning, recipe: Recipe, word: str, arguments: Mapping[str, str], settings: Mapping[str, str]
 ) -> str:
     """Written atomically; returns the text."""
-    values = {
-        **{name.partition(".")[0]: getattr(recipe, name.partition(".")[0]) for name in settings},
-        **tuning.best.changes,
-    }
+    names = [name.partition(".")[0] for name in settings]
+    values = {**{name: getattr(recipe, name) for name in names}, **tuning.best.changes}
     lines = [
         f'"""{_docstring(tuning)}"""',
         "",

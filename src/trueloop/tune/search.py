@@ -5,32 +5,31 @@ than noise and is proved to be the same training. In a second round, small loser
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Final, final
 
 from trueloop.engine.preflight import machine_problems
 from trueloop.recipe.recipe import Recipe
 from trueloop.recipe.validate import find_problems
-from trueloop.results.tune import Changes, Objective, Outcome, Pace, Trial
-from trueloop.tune.knob import Knob, all_knobs
+from trueloop.results.tune import BatchSizes, Changes, Objective, Outcome, Pace, Trial
+from trueloop.tune.knobs import Knob, all_knobs
 from trueloop.tune.machine_facts import MachineFacts
 from trueloop.tune.measurer import Measurement, Measurer
 from trueloop.tune.process import TrialFailed
 
-__all__ = ["REFERENCE", "Search", "reference_changes"]
+__all__ = ["REFERENCE", "Search", "batch_sizes", "knee_of", "largest_that_fits", "reference_changes"]
 
-REFERENCE: Final[Mapping[str, Any]] = {
-    "precision": "fp32",
-    "compile": "off",
-    "compile_dynamic": None,
-    "compile_fullgraph": False,
-    "program": "eager",
-}
+_UNCOMPILED: Final = {"compile": "off", "compile_dynamic": None, "compile_fullgraph": False}
+REFERENCE: Final[Mapping[str, Any]] = {"precision": "fp32", **_UNCOMPILED, "program": "eager"}
 """Field values of the reference: plain eager PyTorch in fp32."""
 LEAST: Final = 0.02  # A smaller gain is not worth a change, and is noise on a busy machine
 LEAST_MEMORY: Final = 0.03  # The same for memory
 SLOWEST: Final = 0.5  # Share of the reference's speed: saving memory must not double the training time
 ROUNDS: Final = 2
 AGAIN: Final = 0.85  # An option below this in the first round is not tried again
+KNEE: Final = 1.1  # A doubling that gains less than this is past the knee
+DOUBLINGS: Final = 6
+ROOM: Final = 0.9  # Share of the memory for training; allocators and other programs need the rest
 
 
 def reference_changes(recipe: Recipe) -> dict[str, Any]:
@@ -60,8 +59,7 @@ class Search:
         self.idle: dict[str, str] = {}
         self.notes: list[str] = []
         self._tried: set[str] = set()
-        self._lost: dict[str, float] = {}
-        """Option -> its gain when last tried."""
+        self._lost: dict[str, float] = {}  # Option -> its gain when last tried
 
     def run(self) -> Trial:
         """The winner. Raises TrialFailed if the reference cannot be measured."""
@@ -73,14 +71,11 @@ class Search:
             wanted = bool(set(base) & self.fixed)
             self._try("as it is", {name: getattr(self.recipe, name) for name in base}, wanted=wanted)
             if wanted and self.best.outcome == "reference":
-                self.notes.append(
-                    "The values of --set are not proved to be the same training as fp32, eager: the search started "
-                    "from that instead."
-                )
+                why = "The values of --set are not proved to be the same training as fp32, eager:"
+                self.notes.append(f"{why} the search started from that instead.")
         knobs = self._knobs if self._knobs is not None else all_knobs(self.facts)
-        knobs = [
-            knob for knob in knobs if self.objective in knob.helps and (knob.name != "batch" or "batch" in self.allowed)
-        ]
+        batch = "batch" in self.allowed
+        knobs = [knob for knob in knobs if self.objective in knob.helps and (knob.name != "batch" or batch)]
         for number in range(ROUNDS):
             kept = self.best.number
             for knob in knobs:
@@ -212,11 +207,8 @@ class Search:
 
     def _changes(self, option: Changes) -> dict[str, Any]:
         """The best so far with this on top: only differences from the user's recipe."""
-        return {
-            name: value
-            for name, value in {**self.best.changes, **option}.items()
-            if getattr(self.recipe, name) != value
-        }
+        values = {**self.best.changes, **option}
+        return {name: value for name, value in values.items() if getattr(self.recipe, name) != value}
 
     def _variant(self, changes: Changes) -> Recipe:
         return replace(self.recipe, **changes)
@@ -224,3 +216,55 @@ class Search:
 
 def _key(changes: Changes) -> str:
     return json.dumps(changes, sort_keys=True)
+
+
+def batch_sizes(
+    recipe: Recipe, facts: MachineFacts, measurer: Measurer, best: Trial, first: int, report: Callable[[Trial], None]
+) -> BatchSizes | None:
+    """None: no time left, or no larger batch. Each size is a trial, numbered from `first`, that is only reported."""
+    assert best.pace is not None
+    start = int(best.changes.get("batch", recipe.batch))
+    tried = [(start, best.pace.samples_per_second, best.pace.peak_bytes)]
+    full = False
+    while len(tried) <= DOUBLINGS and tried[-1][0] * 2 <= facts.samples and measurer.left() > 0:
+        size = tried[-1][0] * 2
+        changes = {**best.changes, "batch": size}
+        trial = Trial(first + len(tried) - 1, "batch", changes, {"batch": size}, "reported")
+        try:
+            measured = measurer.pace(changes, best.changes)
+        except TrialFailed as failed:
+            report(replace(trial, said=str(failed), outcome="failed"))
+            full = "memory" in str(failed)
+            break
+        # From the ratio, which was measured in turns; two separate timings are not comparable.
+        rate = best.pace.samples_per_second * measured.faster
+        pace = replace(measured.pace, samples_per_second=rate, step_seconds=size / rate)
+        report(replace(trial, pace=pace, gain=measured.faster, speed=measured.faster * best.speed))
+        tried.append((size, rate, pace.peak_bytes))
+        measurer.keep(best.changes)
+        if tried[-1][1] < KNEE * tried[-2][1]:
+            break
+    if len(tried) < 2:
+        return None
+    largest, limit = (tried[-1][0], "memory") if full else largest_that_fits(tried, facts.place.memory, facts.samples)
+    return BatchSizes(tuple(tried), knee_of(tried), largest, full or largest == tried[-1][0], limit)
+
+
+def knee_of(tried: Sequence[tuple[int, float, int]]) -> int:
+    """The last size that was worth its doubling."""
+    knee = tried[0][0]
+    for (_, before, _), (size, rate, _) in pairwise(tried):
+        if rate < KNEE * before:
+            break
+        knee = size
+    return knee
+
+
+def largest_that_fits(tried: Sequence[tuple[int, float, int]], memory: int, samples: int) -> tuple[int, str]:
+    """Extrapolated: the peak grows linearly with the batch."""
+    (small, _, low), (large, _, high) = tried[0], tried[-1]
+    each = (high - low) / (large - small)
+    if each <= 0:
+        return samples, "the number of samples"
+    fitting = int(large + (ROOM * memory - high) / each)
+    return (samples, "the number of samples") if fitting >= samples else (max(fitting, small), "memory")

@@ -1,24 +1,107 @@
-"""Times a training: a hook measures the time between two rows of metrics, and a controller decides what comes next."""
+"""Times a trial's recipe: a hook measures the time between rows of metrics; a controller decides what comes next."""
 
+from __future__ import annotations
+
+import copy
 import gc
 from abc import ABC, abstractmethod
+from dataclasses import replace
+from functools import cached_property
 from statistics import median
 from time import perf_counter
-from typing import Final, final
+from typing import Any, Final, final
 
+import torch
+from torch import Tensor, nn
+
+from trueloop.data.source import Batch, Source, Splits
 from trueloop.engine.loop import Loop
 from trueloop.hook import Hook, Row
-from trueloop.tune.trial_recipe import TrialRecipe
+from trueloop.measure.randomness import fence
+from trueloop.recipe.model import build_model
+from trueloop.recipe.recipe import DataRequest, Recipe
 
-__all__ = ["Controller", "Enough", "calibrate_interval", "drive", "interval"]
+__all__ = ["NEVER", "Controller", "Enough", "TrialRecipe", "calibrate_interval", "drive", "interval"]
 
 INTERVAL: Final = 0.05
 """Approximate seconds between two rows of metrics if the recipe's own interval is too long. Each row synchronizes with
 the device, so they must be rare."""
-LONGEST: Final = 0.3
-"""Seconds: up to this the recipe's own interval is used, because programs that replay several steps depend on it."""
+LONGEST: Final = 0.3  # Seconds: up to this the recipe's own interval is used: programs that replay steps need it
 STEPS: Final = 300_000  # Steps of a training that is only timed. Finite, because a schedule may be stored as a table.
 WARM: Final = 2  # Rows of metrics before timing starts: the first includes compiling, the second its rest
+NEVER: Final = 10**9  # Steps
+VALID: Final = 4096  # Validation samples for the metric: an accuracy of 0.9 is then known to half a point
+
+
+@final
+class _Subset(Source):
+    """Evenly chosen samples of a larger source."""
+
+    def __init__(self, inner: Source) -> None:
+        self.inner, self.stride = inner, len(inner) // VALID
+
+    def __len__(self) -> int:
+        return VALID
+
+    def fetch(self, numbers: Tensor) -> Batch:
+        return self.inner.fetch(numbers * self.stride)
+
+    def resident(self, device: torch.device) -> Source | None:
+        home = self.inner.resident(device)
+        return None if home is None else _Subset(home)
+
+    def nbytes(self) -> int | None:
+        return self.inner.nbytes()
+
+    def labels(self) -> Tensor | None:
+        labels = self.inner.labels()
+        return None if labels is None else labels[: VALID * self.stride : self.stride]
+
+
+@final
+class TrialRecipe:
+    """A recipe whose data are read once."""
+
+    def __init__(self, recipe: Recipe, request: DataRequest) -> None:
+        recipe = replace(recipe, trackers=(), hooks=(), patience=None, statistics_every=0, on_nonfinite="stop")
+        self.recipe = replace(recipe, evaluate_every=NEVER, save_every=NEVER)
+        self.request = replace(request, seed=recipe.seed)
+        self._models: dict[int, nn.Module] = {}
+
+    @cached_property
+    def splits(self) -> Splits:
+        splits: Splits = self.recipe.data(self.request)
+        valid = splits.valid
+        return splits if valid is None or len(valid) <= VALID else replace(splits, valid=_Subset(valid))
+
+    def _model(self, seed: int) -> nn.Module:
+        """Freshly initialized. Built once per seed, then copied: evidence needs it many times."""
+        if seed not in self._models:
+            self._models[seed] = self._build(seed)
+        try:
+            return copy.deepcopy(self._models[seed])
+        except (TypeError, RuntimeError, AttributeError):  # not copyable: an open file, a lock, a graph
+            return self._build(seed)
+
+    def _build(self, seed: int) -> nn.Module:
+        with fence(seed):
+            return build_model(self.recipe, self.splits.facts)
+
+    def loop(self, hook: Hook | None = None, **changes: Any) -> Loop:
+        """A new loop with other values for some fields."""
+        recipe = replace(self.recipe, data=lambda _: self.splits, **changes)
+        recipe = replace(recipe, model=lambda: self._model(recipe.seed))
+        if recipe.steps is not None and recipe.warmup >= recipe.steps:
+            recipe = replace(recipe, warmup=recipe.steps // 4)
+        return Loop.of(recipe, self.request, hooks=hook)
+
+    def of(self, recipe: Recipe) -> TrialRecipe:
+        """Another variant with the same data."""
+        other = TrialRecipe(recipe, self.request)
+        other.__dict__["splits"] = self.splits
+        if other.recipe.model is self.recipe.model:
+            other._models = self._models
+        return other
 
 
 class Enough(Exception):

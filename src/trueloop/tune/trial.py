@@ -27,10 +27,9 @@ from trueloop.recipe.overrides import apply_overrides
 from trueloop.recipe.recipe import DataRequest, Recipe
 from trueloop.recipes.catalogue import find_recipe
 from trueloop.tune.peak_memory import PeakMemory
-from trueloop.tune.timing import Controller, Enough, calibrate_interval, drive
+from trueloop.tune.process import TrialSpec
+from trueloop.tune.timing import Controller, Enough, TrialRecipe, calibrate_interval, drive
 from trueloop.tune.trial_evidence import Order, collect_evidence
-from trueloop.tune.trial_recipe import TrialRecipe
-from trueloop.tune.trial_spec import TrialSpec
 
 __all__ = ["FEWEST", "Channel", "full_replays", "main", "variant"]
 

@@ -27,8 +27,7 @@ from trueloop.measure.model import restored_buffers
 from trueloop.measure.randomness import fence, seed_all
 from trueloop.recipe.recipe import Recipe
 from trueloop.torch_private.modules import DropoutNd
-from trueloop.tune.timing import Enough
-from trueloop.tune.trial_recipe import TrialRecipe
+from trueloop.tune.timing import Enough, TrialRecipe
 
 __all__ = ["MOVED", "Order", "collect_evidence", "disable_dropout"]
 
@@ -135,8 +134,7 @@ def _perturb(model: nn.Module, seed: int) -> None:
 
 
 def _compared(loop: Loop, reference: Loop, number: int) -> dict[str, Any]:
-    """Per layer: the cosine with the reference, and of the reference with itself at perturbed weights. And the ratio of
-    gradient norms."""
+    """Per layer: cosines with the reference, and of it with itself at perturbed weights; ratios of gradient norms."""
     first = loop.parts.batches.batch_at(0, number % loop.parts.batches.steps_per_epoch)
     assert first is not None, "a single process has a part in every batch"
     ours, theirs = _gradients(loop, first, 0), _gradients(reference, first, 0)
@@ -220,9 +218,8 @@ def _metrics(subject: TrialRecipe, order: Order) -> dict[str, Any]:
     loop, values = None, []
     for number in range(order.seeds):
         kept = _Valid()
-        loop = subject.loop(
-            kept, seed=subject.recipe.seed + number, epochs=None, steps=order.steps, log_every=order.steps
-        )
+        seed, steps = subject.recipe.seed + number, order.steps
+        loop = subject.loop(kept, seed=seed, epochs=None, steps=steps, log_every=steps)
         ended = _trained(loop)
         gc.collect()
         values.append(kept.values.get(loop.parts.metric, math.nan) if not ended else math.nan)

@@ -1,25 +1,35 @@
-"""`tune(request)`: gather facts, search, try larger batches, and return what was chosen."""
+"""`tune(request)`: gather facts, search, try larger batches, return what was chosen. Earlier results are cached per
+machine, model, version and options in the user's cache folder."""
 
+import hashlib
+import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Final
 
+import torch
+
+from trueloop import __version__
 from trueloop.engine.preflight import machine_problems
+from trueloop.profile.ceilings import read_cache, write_cache
 from trueloop.recipe.overrides import apply_overrides
 from trueloop.recipe.recipe import DataRequest, Recipe, describe
 from trueloop.recipe.validate import validate
 from trueloop.recipes.catalogue import find_recipe
-from trueloop.results.tune import Changes, Idle, Objective, Trial, Tuning
-from trueloop.tune.batch_sizes import batch_sizes
-from trueloop.tune.cache import cache_key, read_cached, write_cached
+from trueloop.results.tune import Changes, Idle, Objective, Trial, Tuning, read_tuning
 from trueloop.tune.machine_facts import MachineFacts, gather_facts
 from trueloop.tune.measurer import Measurer
+from trueloop.tune.process import TrialSpec
 from trueloop.tune.process_measurer import ProcessMeasurer
-from trueloop.tune.search import Search, reference_changes
-from trueloop.tune.trial_spec import TrialSpec
+from trueloop.tune.search import Search, batch_sizes, reference_changes
 
-__all__ = ["TuneRequest", "tune"]
+__all__ = ["TuneRequest", "cache_key", "read_cached", "tune", "write_cached"]
+
+
+FILE: Final = "tunings.json"
+VERSION: Final = 1  # Increase it when the search or the comparison changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,3 +127,41 @@ def _notes(search: Search) -> list[str]:
     if search.facts.device == "cpu" and search.best.changes.get("threads"):
         notes.append("The thread count depends on how busy the machine was.")
     return notes
+
+
+def cache_key(
+    recipe: Recipe,
+    facts: MachineFacts,
+    objective: Objective,
+    seeds: int,
+    allowed: Iterable[str],
+    settings: Mapping[str, str],
+) -> str:
+    """Everything that the result depends on."""
+    asked = {
+        "version": VERSION,
+        "trueloop": __version__,
+        "torch": torch.__version__,
+        "device": facts.place.name,
+        "cores": [facts.place.cores, facts.cores, facts.threads],
+        "memory": facts.place.memory,
+        "recipe": describe(recipe),
+        "model": facts.shapes,
+        "samples": facts.samples,
+        "objective": objective,
+        "seeds": seeds,
+        "allowed": sorted(allowed),
+        "fixed": sorted(settings),
+    }
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+
+
+def read_cached(key: str) -> Tuning | None:
+    try:
+        return read_tuning(read_cache(FILE)[key])
+    except (KeyError, TypeError, ValueError):
+        return None  # none, or written by another version
+
+
+def write_cached(key: str, made: Tuning) -> None:
+    write_cache(FILE, {**read_cache(FILE), key: made.plain()})
