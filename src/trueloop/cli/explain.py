@@ -115,7 +115,8 @@ def explain(arguments: list[str]) -> int:
         print(f"{write_pages(options.output)} pages in {options.output}")
         return 0
     if not (options.all or options.words):
-        raise Misuse("Which rule? Type `trueloop explain GRD101`, `... softmax` or `trueloop explain --all`.")
+        words = "`trueloop explain GRD101`, `trueloop explain softmax`, or `trueloop explain --all`"
+        raise Misuse(f"Which rule? Type {words}.")
     _print(_table(all_rules()) if options.all else _answer(options.words), color=not options.no_color)
     return 0
 

@@ -129,13 +129,8 @@ def recipe_as_json(recipe: Recipe, settings: Mapping[str, str], more: Iterable[s
         for group, names in _grouped()
         for name in names
     ]
-    page = {
-        "recipe": recipe.name,
-        "fields": fields,
-        "settings": dict(settings),
-        "notes": unused_fields(recipe),
-        "mistakes": [*find_problems(recipe), *more],
-    }
+    notes, mistakes = unused_fields(recipe), [*find_problems(recipe), *more]
+    page = {"recipe": recipe.name, "fields": fields, "settings": dict(settings), "notes": notes, "mistakes": mistakes}
     return json.dumps(page, indent=2)
 
 

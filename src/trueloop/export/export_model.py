@@ -106,11 +106,7 @@ def _describe(
         # The name of a folder may be any bytes.
         classes=tuple(name.encode("utf-8", "backslashreplace").decode() for name in facts.classes),
         preprocessing=trained.preprocessing(inside=exporter.inside),
-        run={
-            **trained.run,
-            "facts": trained.facts(),
-            "layouts": [asdict(layout) for layout in (example.layout, program.layouts[1])],
-        },
+        run={**trained.run, "facts": trained.facts(), "layouts": [asdict(example.layout), asdict(program.layouts[1])]},
         notes=(*exporter.notes, *_notes(trained, program, gpu), *_fixed_lengths(example, ports), *notes),
         licence=licence,
     )

@@ -55,8 +55,7 @@ def verify(
     samples: int | None,
     device: str = "cpu",
 ) -> Verification:
-    """Runs the artifact's folder on this device and compares it with the model on the CPU. Raises CannotExport with the
-    first differing layer."""
+    """Runs the artifact on this device; the reference is the model on the CPU. Raises CannotExport with the layer."""
     batches = list(_batches(trained, program, exporter, artifact.inputs, samples))
     counted = [batch for batch in batches if batch.counted]
     _refuse_nonfinite(program, counted)
@@ -180,10 +179,8 @@ def _run(artifact: Artifact, batches: Sequence[_Batch], device: str) -> list[tup
         raise CannotSave(f"{why} Nothing was exported.") from None
     except RuntimeFailure as failure:
         at = f"the batch {batches[failure.batch].shapes}" if failure.batch >= 0 else "it"
-        raise CannotExport(
-            f"{artifact.name} as {artifact.target} was written, but {artifact.runtime['package']} could not run {at}: "
-            f"{str(failure).rstrip('.')}. Nothing was exported."
-        ) from None
+        failed = f"was written, but {artifact.runtime['package']} could not run {at}: {str(failure).rstrip('.')}"
+        raise CannotExport(f"{artifact.name} as {artifact.target} {failed}. Nothing was exported.") from None
     return [tuple(map(torch.from_numpy, batch)) for batch in outputs]
 
 

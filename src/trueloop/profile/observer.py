@@ -307,13 +307,9 @@ class _Loader:
     def __init__(self, loader: DataLoader[Any], place: Place | None) -> None:
         self.batches = 0
         self._ns: Counter[str] = Counter()
-        self._facts: dict[str, Any] = {
-            "workers": loader.num_workers,
-            "pinned": loader.pin_memory,
-            "samples": _length(loader.dataset),
-            "batch_size": loader.batch_size or 0,
-            "place": place,
-        }
+        size, samples = loader.batch_size or 0, _length(loader.dataset)
+        self._facts: dict[str, Any] = {"samples": samples, "batch_size": size, "place": place}
+        self._facts |= {"workers": loader.num_workers, "pinned": loader.pin_memory}
 
     def draw(self, drawn: BatchDrawn) -> None:
         self.batches += 1

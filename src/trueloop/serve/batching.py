@@ -35,8 +35,7 @@ DECAY: Final = 0.99  # Of the estimates of larger batches with each smaller one,
 
 @final
 class BatchTimes:
-    """Batches are grouped by the number of values they hold, to a power of two: long texts and many images are
-    slower."""
+    """Batches are grouped by their number of values, to a power of two: long texts and many images are slower."""
 
     def __init__(self) -> None:
         self.known: dict[int, tuple[float, float]] = {}  # Power of two -> mean and mean deviation, in seconds

@@ -23,9 +23,11 @@ class Metrics:
         self.registry = registry = CollectorRegistry()
         self.counts: dict[tuple[str, int], Counter] = {}  # Cache of (path, status): `labels` is slower than counting
         self.requests = Counter("trueloop_requests_total", "Answered requests", ("path", "status"), registry=registry)
-        self.seconds = Histogram("trueloop_predict_seconds", "Request to answer", buckets=SECONDS, registry=registry)
+        self.seconds = Histogram("trueloop_predict_seconds", "Time to answer", buckets=SECONDS, registry=registry)
         self.batches = Histogram("trueloop_batch_samples", "Samples per batch", buckets=SIZES, registry=registry)
-        self.computing = Histogram("trueloop_compute_seconds", "Of a batch", buckets=SECONDS, registry=registry)
+        self.computing = Histogram(
+            "trueloop_compute_seconds", "Compute time of a batch", buckets=SECONDS, registry=registry
+        )
         self.taken = Gauge("trueloop_taken_requests", "Requests to /predict in progress", registry=registry)
         Gauge("trueloop_waiting_samples", "Samples in the queue", registry=registry).set_function(waiting)
         Gauge("trueloop_ready", "1: the model is warmed up", registry=registry).set_function(lambda: float(ready()))

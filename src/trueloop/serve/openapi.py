@@ -141,12 +141,8 @@ def _black(preprocessing: Mapping[str, Any]) -> bytes:
 
 def predict_operation(artifact: Artifact, inputs: Inputs, *, keyed: bool) -> Schema:
     """POST /predict."""
-    resize = {
-        "name": "resize",
-        "in": "query",
-        "schema": {"type": "boolean", "default": False},
-        "description": "Resize images of other sizes.",
-    }
+    off, about = {"type": "boolean", "default": False}, "Resize images of other sizes."
+    resize = {"name": "resize", "in": "query", "schema": off, "description": about}
     one = {"type": "object", "description": f"For the task {artifact.task}; raw scores where nothing else applies."}
     body = _object({"predictions": {"type": "array", "items": one}}, closed=False)
     refusals = answers(400, *((401,) if keyed else ()), 408, 413, 415, 422, 429, 503)

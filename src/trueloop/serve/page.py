@@ -100,10 +100,8 @@ def docs_page(document: Mapping[str, Any]) -> str:
                 schema = escape(json.dumps(content.get("schema", {}), indent=1))
                 details = f"<details><summary>Schema</summary><pre>{schema}</pre></details>"
                 parts.append(f"<p><b>{escape(kind)}</b></p>{shown}{details}")
-            rows = "".join(
-                f"<tr><td>{escape(str(code))}<td>{escape(answer['description'])}"
-                for code, answer in told["responses"].items()
-            )
+            answers = told["responses"].items()
+            rows = "".join(f"<tr><td>{escape(str(code))}<td>{escape(each['description'])}" for code, each in answers)
             parts.append(f"<table><tr><th>Status<th>Meaning{rows}</table>")
     return _html(f"{document['info']['title']}: API documentation", "".join(parts))
 
