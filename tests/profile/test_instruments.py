@@ -19,9 +19,8 @@ from tests.waiting import until
 from trueloop.profile import ceilings as measuring
 from trueloop.profile.clock import PhaseSpan
 from trueloop.profile.memory import PersistentTensors, own_parameters
-from trueloop.profile.module_stack import ModuleStack
 from trueloop.profile.sampler import Sampler
-from trueloop.profile.work_counter import WorkCounter
+from trueloop.profile.work_counter import ModuleStack, WorkCounter
 from trueloop.results.profile import Ceilings
 from trueloop.taps.bus import Bus
 

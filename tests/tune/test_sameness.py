@@ -19,7 +19,7 @@ from trueloop.engine.loop import Loop
 from trueloop.recipe.recipe import DataRequest, Recipe
 from trueloop.results.tune import Agreement
 from trueloop.tune.agreement import Evidence, agreement_of
-from trueloop.tune.peak_memory import PeakMemory, resident_bytes
+from trueloop.tune.process import PeakMemory, resident_bytes
 from trueloop.tune.timing import VALID, TrialRecipe, interval
 from trueloop.tune.trial_evidence import Order, collect_evidence, disable_dropout
 

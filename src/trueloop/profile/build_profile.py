@@ -96,15 +96,13 @@ def _modules(observer: Observer) -> tuple[ModuleCost, ...]:
         return ()
     flops = observer.counter.flops_by_module if observer.counter else {}
     activations = observer.counter.activations if observer.counter else {}
-    return tuple(
-        replace(
-            each,
-            flops=flops.get(each.name, 0),
-            activations=activations.get(each.name, 0),
-            parameters=observer.module_parameters.get(each.name, 0),
-        )
-        for each in observer.seen.modules
-    )
+
+    def joined(each: ModuleCost) -> ModuleCost:
+        parameters = observer.module_parameters.get(each.name, 0)
+        kept = activations.get(each.name, 0)
+        return replace(each, flops=flops.get(each.name, 0), activations=kept, parameters=parameters)
+
+    return tuple(map(joined, observer.seen.modules))
 
 
 def _work(observer: Observer, ceilings: Ceilings | None) -> Work | None:

@@ -14,17 +14,8 @@ import torch
 from torch import Tensor
 
 from trueloop.results.profile import PHASES, Phase, Steps
+from trueloop.taps import calls
 from trueloop.taps.bus import Bus
-from trueloop.taps.calls import (
-    BackwardCall,
-    BatchDrawn,
-    ClipCall,
-    CollectiveCall,
-    LossCall,
-    ModuleCall,
-    StateSave,
-    StepCall,
-)
 from trueloop.taps.tap import Patch, is_unwatched
 
 __all__ = ["Clock", "PhaseSpan", "TransferTimer", "extend_to_busy", "summary"]
@@ -89,28 +80,28 @@ class Clock:
 
     # -- events --
 
-    def batch_drawn(self, drawn: BatchDrawn) -> None:
+    def batch_drawn(self, drawn: calls.BatchDrawn) -> None:
         self._since("data", perf_counter_ns() - drawn.waited_ns)
 
-    def module_call_started(self, call: ModuleCall) -> None:
+    def module_call_started(self, call: calls.ModuleCall) -> None:
         self._own_loader()
         self._push("forward" if call.grad else "evaluating")
 
-    def loss_called(self, call: LossCall) -> None:
+    def loss_called(self, call: calls.LossCall) -> None:
         self._since("forward" if call.output.requires_grad else "evaluating", call.began_ns)
 
-    def backward_started(self, call: BackwardCall) -> None:
+    def backward_started(self, call: calls.BackwardCall) -> None:
         self._push("backward")
 
-    def step_started(self, call: StepCall | ClipCall) -> None:
+    def step_started(self, call: calls.StepCall | calls.ClipCall) -> None:
         self._push("optimizer")
 
     clip_started = step_started
 
-    def collective_called(self, call: CollectiveCall) -> None:
+    def collective_called(self, call: calls.CollectiveCall) -> None:
         self._push("communication")
 
-    def state_saving(self, call: StateSave) -> None:
+    def state_saving(self, call: calls.StateSave) -> None:
         self._push("saving")
 
     def state_saved(self, call: object) -> None:

@@ -15,7 +15,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from trueloop.profile.clock import PhaseSpan
-from trueloop.profile.module_stack import ModuleStack
+from trueloop.profile.work_counter import ModuleStack
 from trueloop.results.profile import Host, ModuleCost, Operation, Phase, Span
 from trueloop.torch_private.profiler import DeviceType
 

@@ -26,8 +26,7 @@ from trueloop.errors import TrueloopError
 from trueloop.recipe.overrides import apply_overrides
 from trueloop.recipe.recipe import DataRequest, Recipe
 from trueloop.recipes.catalogue import find_recipe
-from trueloop.tune.peak_memory import PeakMemory
-from trueloop.tune.process import TrialSpec
+from trueloop.tune.process import PeakMemory, TrialSpec
 from trueloop.tune.timing import Controller, Enough, TrialRecipe, calibrate_interval, drive
 from trueloop.tune.trial_evidence import Order, collect_evidence
 
