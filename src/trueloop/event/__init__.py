@@ -41,6 +41,7 @@ from trueloop.event.base import Event
 from trueloop.event.checkpoint import *
 from trueloop.event.data import *
 from trueloop.event.gradient import *
+from trueloop.event.inputs import *
 from trueloop.event.loss import *
 from trueloop.event.mode import *
 from trueloop.event.model import *

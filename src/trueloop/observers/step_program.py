@@ -58,7 +58,7 @@ class StepProgramObserver(Observer):
     # -- where tensors come from --
 
     def batch_drawn(self, drawn: BatchDrawn) -> None:
-        self._batch = {memory_of(tensor) for tensor in tensors_in(drawn.batch, 64)}
+        self._batch = {memory_of(t) for t in tensors_in(drawn.batch, 64)} if drawn.stacked else set()
 
     def program_started(self, start: ProgramStart) -> None:
         self._program = _Program([], [], [], [], {}, [], {})

@@ -1,0 +1,101 @@
+"""What enters a model and what it is compared with, in training and in evaluation, however the batches were cut."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from trueloop.event.base import Event, Place
+
+__all__ = ["Column", "InputsSummarized", "Labels", "Repeated", "RowsCompared", "TargetsSummarized"]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """One value that many rows of a column have, at an end of its range and far from all others."""
+
+    value: float
+    share: float  # of the rows
+    gap: float  # distance to the nearest other value, over the range of the others (10th to 90th percentile)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A feature, or a channel, over the sampled rows."""
+
+    mean: float
+    deviation: float
+    low: float  # 10th percentile
+    high: float  # 90th percentile
+    smallest: float
+    largest: float
+    distinct: int
+    repeated: Repeated | None = None
+    predicts: float | None = None
+    """Share of rows whose target the value alone gives, by its neighbor in sorted order; of classes only."""
+    margin: float = 0.0  # distance between the values of different classes, over the column's range
+    correlation: float | None = None  # with a target that is an amount
+
+
+@dataclass(frozen=True, slots=True)
+class InputsSummarized(Event):
+    """A tensor input of a model over the run, in one phase. `place`: the call of the model."""
+
+    model: int
+    name: str
+    position: int  # which tensor argument
+    phase: Literal["training", "evaluation"]
+    kind: Literal["features", "channels", "tokens"]
+    shape: tuple[int, ...]  # of the first call
+    calls: int
+    rows: int  # sampled
+    columns: tuple[Column, ...]  # of tokens: none
+    identical_rows: float  # share of sampled rows that equal the first one
+    repeated_calls: int  # calls whose input equals the one before
+    most_common: tuple[int, float] | None = None  # the most frequent id away from the ends, its share
+    token_count: int = 0  # distinct tokens
+    majority: float = 0.0  # share of the most frequent class among the targets of the sampled rows; 0: no classes
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """Targets of one phase."""
+
+    count: int
+    classes: tuple[tuple[float, int], ...]  # value and count, the most frequent first; at most 64; empty: amounts
+    distinct: int
+    mean: float
+    deviation: float
+
+
+@dataclass(frozen=True, slots=True)
+class TargetsSummarized(Event):
+    """The targets that the outputs of a model were compared with by loss functions. `place`: the loss."""
+
+    model: int
+    function: str
+    training: Labels | None
+    evaluation: Labels | None
+    calls: int
+    evaluation_calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class RowsCompared(Event):
+    """Rows that entered a model without gradients at one place, looked up among those it was trained on.
+
+    `place`: the evaluating call.
+    """
+
+    model: int
+    rows: int  # evaluated there, distinct
+    shared: int  # of them also trained on
+    training_rows: int  # distinct
+    training_seen: int  # rows seen in the first pass, repetitions included
+    training_repeats: float  # share of rows that came more than once within the first rows
+    stretches: int  # four numbers in a row, of evaluated windows, that were looked up; 0: values are too coarse
+    shared_stretches: int
+    calls: int
+    distinct_batches: int  # different batches among the evaluating calls
+    in_a_row: int  # most calls in a row with the same batch, in eval mode, without a training call between them
+    before_training: int  # of `shared`: evaluated before they were trained on
+    elsewhere: bool  # a different line evaluates rows that were not trained on
+    training_place: Place | None = None

@@ -1,0 +1,125 @@
+"""Columns of a table of rows: distribution, sentinels, and how well one alone gives the target."""
+
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from trueloop.event import Column, Repeated
+
+__all__ = ["as_table", "column_facts", "digests"]
+
+MOST_COLUMNS: Final = 256  # wider inputs (flattened images) are summarized as one column
+LEAST_SHARE: Final = 0.002  # of the rows that have a repeated value
+MOST_SHARE: Final = 0.7
+LEAST_ROWS: Final = 64
+LEAST_DISTINCT: Final = 8  # other values: fewer are categories
+
+
+def as_table(rows: Tensor) -> tuple[Tensor, str]:
+    """Rows by columns in double precision, and what a column is. Time and space are pooled."""
+    rows = rows.detach()
+    if rows.ndim == 2 and rows.shape[1] <= MOST_COLUMNS:
+        return rows.double(), "features"
+    if rows.ndim == 3 and rows.shape[2] <= 64:
+        return rows.double().flatten(0, 1), "features"
+    if rows.ndim >= 4 and rows.shape[1] <= 64:
+        return rows.double().flatten(2).transpose(1, 2).flatten(0, 1), "channels"
+    return rows.double().reshape(-1, 1), "channels"
+
+
+def column_facts(table: Tensor, targets: Tensor | None, classes: bool) -> tuple[Column, ...]:
+    """The facts of each column of a finite table. `targets`: one per row, classes or amounts."""
+    return tuple(_column(table[:, index], targets, classes) for index in range(table.shape[1]))
+
+
+def _column(values: Tensor, targets: Tensor | None, classes: bool) -> Column:
+    values = values[values.isfinite()]
+    if not values.numel():
+        return Column(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0)
+    ordered = values.sort().values
+    low, high = (ordered[round(q * (len(ordered) - 1))].item() for q in (0.1, 0.9))
+    facts: dict[str, Any] = {}
+    if targets is not None and len(targets) == len(values) >= LEAST_ROWS:
+        if classes:
+            facts["predicts"], facts["margin"] = _predicts(values, targets)
+        else:
+            facts["correlation"] = _correlation(values, targets)
+    return Column(
+        mean=values.mean().item(),
+        deviation=values.std(correction=0).item(),
+        low=low,
+        high=high,
+        smallest=ordered[0].item(),
+        largest=ordered[-1].item(),
+        distinct=len(ordered.unique_consecutive()),
+        repeated=_repeated(ordered),
+        **facts,
+    )
+
+
+def _repeated(ordered: Tensor) -> Repeated | None:
+    """A value at an end of the range that many rows have and that lies far from all others: a sentinel."""
+    if len(ordered) < LEAST_ROWS:
+        return None
+    for end, step in ((0, 1), (len(ordered) - 1, -1)):
+        same = int((ordered == ordered[end]).sum())
+        rest = ordered[same:] if step == 1 else ordered[: len(ordered) - same]
+        if not max(2, LEAST_SHARE * len(ordered)) <= same <= MOST_SHARE * len(ordered):
+            continue
+        if len(rest.unique_consecutive()) < LEAST_DISTINCT:
+            continue
+        spread = (rest[round(0.9 * (len(rest) - 1))] - rest[round(0.1 * (len(rest) - 1))]).item()
+        gap = abs((rest[0 if step == 1 else -1] - ordered[end]).item())
+        if spread > 0:
+            found = Repeated(ordered[end].item(), same / len(ordered), gap / spread)
+            if found.gap > 1:
+                return found
+    return None
+
+
+def _predicts(values: Tensor, targets: Tensor) -> tuple[float, float]:
+    """Share of rows whose neighbor in sorted order has the same class, and the margin between classes.
+
+    Rows with equal values count as one group with one answer, so that a constant column predicts the majority.
+    """
+    order = values.argsort(stable=True)
+    sorted_values, labels = values[order], targets[order]
+    groups = torch.zeros_like(sorted_values, dtype=torch.long)
+    groups[1:] = (sorted_values[1:] != sorted_values[:-1]).cumsum(0)
+    _, compact = labels.unique(return_inverse=True)
+    counts = torch.zeros(int(groups[-1]) + 1, int(compact.max()) + 1)
+    counts.index_put_((groups, compact), torch.ones(len(groups)), accumulate=True)
+    best = counts.max(1)
+    if counts.shape[0] > 0.5 * len(values):  # continuous: the class of the next value
+        agree = (compact[1:] == compact[:-1]).double().mean().item()
+    else:
+        agree = best.values.sum().item() / len(values)
+    change = (compact[1:] != compact[:-1]).nonzero().reshape(-1)
+    span = (sorted_values[-1] - sorted_values[0]).item()
+    if not len(change) or span <= 0:
+        return agree, 0.0
+    jumps = (sorted_values[1:] - sorted_values[:-1])[change]
+    return agree, (jumps.median().item() / span)
+
+
+def _correlation(values: Tensor, targets: Tensor) -> float:
+    one, other = values - values.mean(), targets - targets.mean()
+    norm = one.norm() * other.norm()
+    return 0.0 if norm == 0 else (one @ other / norm).item()
+
+
+_ODD: Final = 0x9E3779B97F4A7C15 - 2**64
+
+
+def digests(rows: Tensor) -> list[int]:
+    """One number per row: equal for rows with equal bits, whatever the batch. Integer arithmetic, so it is exact."""
+    flat = rows.detach().reshape(rows.shape[0], -1)
+    # + 0.0: the two zeros are equal
+    bits = (flat.float() + 0.0).contiguous().view(torch.int32) if flat.dtype.is_floating_point else flat
+    bits = bits.long()
+    places = torch.arange(1, flat.shape[1] + 1, device=flat.device)
+    mixed = (bits + 1) * ((places * _ODD) ^ (places << 17))
+    mixed = mixed ^ (mixed >> 29)
+    found: list[int] = (mixed * _ODD).sum(1).tolist()
+    return found

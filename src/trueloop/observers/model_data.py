@@ -1,0 +1,316 @@
+"""What enters models, and the targets of their losses, in training and in evaluation.
+
+The inputs of a model are its samples, whether a loader, an index or a list made them. Rows are sampled from the first
+calls of each phase and from some later ones; only numbers are kept.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeGuard
+
+import torch
+from torch import Tensor
+
+from trueloop.event import InputsSummarized, Labels, Place, RowsCompared, TargetsSummarized
+from trueloop.measure.columns import as_table, column_facts, digests
+from trueloop.measure.tensors import evenly_spaced, is_plain, is_readable
+from trueloop.observers.observer import Observer
+from trueloop.taps.calls import LossCall, ModuleCall, RunEnd, tensors_in
+
+__all__ = ["ModelDataObserver"]
+
+Phase = Literal["training", "evaluation"]
+
+FIRST_CALLS: Final = 32  # of a model in a phase, sampled all
+EVERY: Final = 16  # later calls
+MOST_CALLS: Final = 2000
+ROWS: Final = 64  # sampled from a call
+MOST_ROWS: Final = 2048  # of a phase
+MOST_ELEMENTS: Final = 2**21  # kept of a phase
+MOST_DIGESTS: Final = 20_000  # rows remembered of each side
+MOST_STRETCHES: Final = 200_000
+FEW_LEVELS: Final = 400  # distinct numbers: with fewer, stretches of them repeat by chance
+STRETCH: Final = 4  # numbers in a row
+LEAST_FEATURES: Final = 4  # numbers in a row: shorter rows are equal by chance
+ON_DEVICE: Final = 6  # calls on a device that are sampled: each makes the host wait
+MOST_TARGETS: Final = 100_000
+
+
+@dataclass(slots=True)
+class _Input:
+    """One tensor argument of a model in one phase."""
+
+    place: Place | None
+    shape: tuple[int, ...]
+    rows: list[Tensor] = field(default_factory=list)
+    targets: list[Tensor | None] = field(default_factory=list)
+    sampled: int = 0
+    elements: int = 0
+    last: int = 0
+    repeated_calls: int = 0
+
+
+@dataclass(slots=True)
+class _Rows:
+    """Digests of the rows of a model in training, or of one evaluating line."""
+
+    place: Place | None
+    digests: Counter[int] = field(default_factory=Counter)
+    stretches: set[int] = field(default_factory=set)
+    levels: set[float] = field(default_factory=set)  # distinct numbers, up to a limit
+    batches: set[int] = field(default_factory=set)
+    calls: int = 0
+    seen: int = 0
+    last: int = 0
+    run: int = 0
+    in_a_row: int = 0
+
+
+@dataclass(slots=True)
+class _Targets:
+    place: Place | None
+    function: str
+    values: dict[Phase, list[Tensor]] = field(default_factory=lambda: {"training": [], "evaluation": []})
+    counts: dict[Phase, int] = field(default_factory=lambda: {"training": 0, "evaluation": 0})
+    calls: dict[Phase, int] = field(default_factory=lambda: {"training": 0, "evaluation": 0})
+
+
+class ModelDataObserver(Observer):
+    emits = (InputsSummarized, TargetsSummarized, RowsCompared)
+
+    def prepare(self) -> None:
+        self._calls: Counter[tuple[int, Phase]] = Counter()
+        self._inputs: dict[tuple[int, int, Phase], _Input] = {}
+        self._trained: dict[int, _Rows] = {}
+        self._evaluated: dict[tuple[int, Place | None], _Rows] = {}
+        self._targets: dict[tuple[int, Place | None], _Targets] = {}
+        self._pending: list[tuple[_Input, int, Tensor]] = []
+        """Inputs of the latest call that wait for their targets: the entry, the batch size, the sampled rows."""
+        self._latest: tuple[int, Phase] | None = None
+        self._trainings: Counter[int] = Counter()
+        """Digested training calls of each model."""
+        self._early: dict[int, set[int]] = {}
+        """Digests of rows, per model, that were evaluated before they were trained on."""
+
+    # -- inputs --
+
+    @torch.no_grad()
+    def module_call_started(self, call: ModuleCall) -> None:
+        known = self.objects.model(call.module)
+        if known is None or call.recalibration:
+            return
+        phase: Phase = "training" if call.grad and call.training else "evaluation"
+        number = self._calls[known.number, phase]
+        self._calls[known.number, phase] += 1
+        self._pending, self._latest = [], (known.number, phase)
+        if number >= MOST_CALLS or (number >= FIRST_CALLS and number % EVERY and not self._wants_rows(known.number)):
+            return
+        tensors = [t for t in (*tensors_in(call.args), *tensors_in(call.kwargs)) if _is_batch(t)]
+        if not tensors or (not tensors[0].is_cpu and number >= ON_DEVICE):
+            return
+        self._digest(known.number, phase, call, tensors[0])
+        if number < FIRST_CALLS or number % EVERY == 0:
+            for position, tensor in enumerate(tensors[:3]):
+                self._sample(known.number, position, phase, call.place, tensor)
+
+    def _sample(self, model: int, position: int, phase: Phase, place: Place | None, tensor: Tensor) -> None:
+        key = (model, position, phase)
+        entry = self._inputs.get(key)
+        if entry is None:
+            entry = self._inputs[key] = _Input(place, tuple(tensor.shape))
+        if entry.sampled >= MOST_ROWS or entry.elements >= MOST_ELEMENTS or tensor.shape[1:] != entry.shape[1:]:
+            return
+        rows = evenly_spaced(tensor.detach(), ROWS)
+        if rows[0].numel() > MOST_ELEMENTS // ROWS:
+            return
+        kept = rows.cpu().clone()
+        total = sum(digests(kept[:8])) if kept.dtype is not torch.bool else 0
+        entry.repeated_calls += total == entry.last
+        entry.last = total
+        entry.rows.append(kept)
+        entry.targets.append(None)
+        entry.sampled += len(kept)
+        entry.elements += kept.numel()
+        self._pending.append((entry, tensor.shape[0], kept))
+
+    # -- rows --
+
+    def _wants_rows(self, model: int) -> bool:
+        known = self._trained.get(model)
+        return known is None or known.seen < MOST_DIGESTS
+
+    def _digest(self, model: int, phase: Phase, call: ModuleCall, tensor: Tensor) -> None:
+        if tensor[0].numel() < LEAST_FEATURES or tensor.dtype is torch.bool:
+            return
+        if phase == "training":
+            rows = self._trained.setdefault(model, _Rows(call.place))
+        else:
+            rows = self._evaluated.setdefault((model, call.place), _Rows(call.place))
+        if rows.seen >= MOST_DIGESTS:
+            return
+        found = digests(tensor)
+        rows.digests.update(found)
+        batch = hash(tuple(found))
+        if phase == "training":
+            self._trainings[model] += 1
+        else:
+            moment = hash((batch, self._trainings[model], call.training))
+            rows.run = rows.run + 1 if moment == rows.last else 1
+            rows.last, rows.in_a_row = moment, max(rows.in_a_row, 0 if call.training else rows.run)
+        rows.batches.add(batch)
+        rows.calls += 1
+        rows.seen += len(found)
+        if tensor.dtype.is_floating_point and tensor.ndim in (2, 3) and len(rows.stretches) < MOST_STRETCHES:
+            rows.stretches.update(_stretches(tensor))
+            if len(rows.levels) <= FEW_LEVELS:
+                rows.levels.update(tensor.detach().reshape(-1)[:2048].tolist())
+        if phase == "evaluation":
+            trained = self._trained.get(model)
+            new = set(found) if trained is None else {d for d in found if d not in trained.digests}
+            self._early.setdefault(model, set()).update(new)
+
+    # -- targets --
+
+    @torch.no_grad()
+    def loss_called(self, loss: LossCall) -> None:
+        if self._latest is None or not is_plain(loss.target) or not is_readable(loss.target):
+            return
+        model, phase = self._latest
+        targets = self._targets.setdefault((model, loss.place), _Targets(loss.place, loss.function))
+        targets.calls[phase] += 1
+        if not loss.target.is_cpu and targets.calls[phase] > ON_DEVICE:
+            return
+        if targets.counts[phase] < MOST_TARGETS and not loss.target.requires_grad:
+            values = evenly_spaced(loss.target.detach().reshape(-1), 4096).cpu().clone()
+            ignored = loss.options.get("ignore_index", -100)
+            values = values[values != ignored] if not values.dtype.is_floating_point else values
+            targets.values[phase].append(values)
+            targets.counts[phase] += len(values)
+        for entry, size, rows in self._pending:
+            if loss.target.numel() == size and entry.rows and entry.rows[-1] is rows:
+                entry.targets[-1] = evenly_spaced(loss.target.detach().reshape(-1), ROWS).cpu().clone()
+        self._pending = []
+
+    # -- facts --
+
+    @torch.no_grad()
+    def run_ended(self, end: RunEnd) -> None:
+        for (model, position, phase), entry in self._inputs.items():
+            self._summarize(model, position, phase, entry)
+        for (model, place), targets in self._targets.items():
+            labels = [_labels(targets.values[phase]) for phase in ("training", "evaluation")]
+            if any(labels):
+                counts = targets.calls
+                self.emit(TargetsSummarized, place, model, targets.function, labels[0], labels[1],
+                          counts["training"], counts["evaluation"])  # fmt: skip
+        self._compare_rows()
+
+    def _summarize(self, model: int, position: int, phase: Phase, entry: _Input) -> None:
+        rows = torch.cat(entry.rows)
+        name = self.objects.models[model].name
+        same = (rows.reshape(len(rows), -1) == rows[:1].reshape(1, -1)).all(1).double().mean().item()
+        facts: dict[str, Any] = {}
+        columns: tuple[Any, ...] = ()
+        if rows.dtype.is_floating_point:
+            table, kind = as_table(rows)
+            targets, classes = _paired(entry) if len(table) == len(rows) else (None, False)
+            if targets is not None and classes:
+                facts["majority"] = targets.unique(return_counts=True)[1].max().item() / len(targets)
+            columns = column_facts(table, targets, classes)
+        else:
+            kind = "tokens"
+            facts["most_common"], facts["token_count"] = _most_common(rows)
+        self.emit(
+            InputsSummarized, entry.place, model, name, position, phase, kind, entry.shape,  # type: ignore[arg-type]
+            self._calls[model, phase], len(rows), columns, same, entry.repeated_calls, **facts,
+        )  # fmt: skip
+
+    def _compare_rows(self) -> None:
+        fresh = {key for key, rows in self._evaluated.items() if not _is_subset(rows, self._trained.get(key[0]))}
+        for (model, place), rows in self._evaluated.items():
+            trained = self._trained.get(model)
+            if trained is None:
+                continue
+            shared = [digest for digest in rows.digests if digest in trained.digests]
+            fine = min(len(rows.levels), len(trained.levels)) > FEW_LEVELS
+            repeats = 1 - len(trained.digests) / max(1, trained.seen)
+            self.emit(
+                RowsCompared,
+                place,
+                model,
+                len(rows.digests),
+                len(shared),
+                len(trained.digests),
+                trained.seen,
+                repeats,
+                len(rows.stretches) if fine else 0,
+                len(rows.stretches & trained.stretches) if fine else 0,
+                rows.calls,
+                len(rows.batches),
+                rows.in_a_row,
+                len(set(shared) & self._early.get(model, set())),
+                any(key[0] == model and key[1] != place for key in fresh),
+                trained.place,
+            )
+
+
+def _is_subset(rows: _Rows, trained: _Rows | None) -> bool:
+    return trained is not None and all(digest in trained.digests for digest in rows.digests)
+
+
+def _is_batch(tensor: Any) -> TypeGuard[Tensor]:
+    usable = is_plain(tensor) and is_readable(tensor) and tensor.ndim >= 1 and not tensor.requires_grad
+    return usable and tensor.shape[0] >= 1 and tensor.ndim >= 2
+
+
+def _stretches(tensor: Tensor) -> list[int]:
+    """Digests of every four numbers in a row (four time steps of a feature), where at least three are different."""
+    series = tensor.detach() if tensor.ndim == 2 else tensor.detach()[:, :, 0]
+    if series.shape[1] < 2 * STRETCH:
+        return []
+    pieces = series[:256].unfold(1, STRETCH, 1).reshape(-1, STRETCH)
+    ordered = pieces.sort(1).values
+    varied = ((ordered[:, 1:] != ordered[:, :-1]).sum(1) >= 2) & pieces.isfinite().all(1)
+    return digests(pieces[varied]) if bool(varied.any()) else []
+
+
+def _paired(entry: _Input) -> tuple[Tensor | None, bool]:
+    """The targets of all sampled rows in double precision, and whether they are classes; None if some are missing."""
+    if not entry.targets or any(t is None or len(t) != len(r) for t, r in zip(entry.targets, entry.rows, strict=True)):
+        return None, False
+    targets = torch.cat([t.double() for t in entry.targets if t is not None])
+    distinct = len(targets.unique())
+    classes = bool((targets == targets.round()).all()) and 2 <= distinct <= 50
+    return targets, classes
+
+
+def _most_common(rows: Tensor) -> tuple[tuple[int, float] | None, int]:
+    """The most frequent token, not counting the run of one token at the end (or the start) of a row: padding."""
+    if rows.ndim != 2 or rows.shape[1] < 4:
+        return None, len(rows.unique())
+    flat = rows.long()
+    last = flat[:, -1:]
+    trailing = (flat == last).flip(1).cumprod(1).flip(1).bool()
+    leading = (flat == flat[:, :1]).cumprod(1).bool()
+    inside = ~(trailing if trailing.sum() >= leading.sum() else leading)
+    kept = flat[inside]
+    if kept.numel() < 64:
+        return None, len(flat.unique())
+    values, counts = kept.unique(return_counts=True)
+    best = int(counts.argmax())
+    return (int(values[best]), counts[best].item() / kept.numel()), len(flat.unique())
+
+
+def _labels(values: list[Tensor]) -> Labels | None:
+    if not values or not sum(len(v) for v in values):
+        return None
+    joined = torch.cat([v.double() for v in values])
+    joined = joined[joined.isfinite()]
+    if not len(joined):
+        return None
+    distinct, counts = joined.unique(return_counts=True)
+    classes: tuple[tuple[float, int], ...] = ()
+    if len(distinct) <= 64 and bool((distinct == distinct.round()).all()):
+        order = counts.argsort(descending=True)
+        classes = tuple((float(distinct[i]), int(counts[i])) for i in order)
+    return Labels(len(joined), classes, len(distinct), joined.mean().item(), joined.std(correction=0).item())

@@ -1,0 +1,83 @@
+"""DAT114 feature-reveals-target: one feature alone gives the target, and the others do not.
+
+What it sees
+------------
+Over the sampled training rows, one feature of the model's input is a copy or an encoding of the target: its values
+separate the classes with a clear gap, or its correlation with an amount is above 0.9999. No other feature comes near.
+
+Why it hurts
+------------
+A column that is filled in after the fact (a refund date, a diagnosis code, a running total that includes the label)
+makes every score look excellent. In use that column is empty, and the model has learned nothing else.
+
+Evidence
+--------
+The feature, how well it gives the target, the margin between the classes, and the best of the other features.
+
+Use instead
+-----------
+    features = [name for name in columns if name not in ("target", "refund_amount")]
+
+When it is fine
+---------------
+Not reported: features that only correlate, thresholds without a gap between the classes, and data in which several
+features separate the classes. If the column is known before the answer is needed, allow it.
+"""
+
+from typing import Final, final
+
+from trueloop.event import Column, InputsSummarized
+from trueloop.finding import Severity
+from trueloop.rules.rule import Findings, Rule
+
+__all__ = ["FeatureRevealsTarget"]
+
+PREDICTS: Final = 0.995
+MARGIN: Final = 0.02
+CORRELATION: Final = 0.9999
+OTHERS: Final = 0.9  # best other feature; more: the problem is easy
+MAJORITY: Final = 0.98
+
+
+@final
+class FeatureRevealsTarget(Rule):
+    code = "DAT114"
+    name = "feature-reveals-target"
+    severity = Severity.WARNING
+    not_applicable = "no table of features went into a model with a loss per row"
+
+    def on_inputs_summarized(self, event: InputsSummarized) -> Findings:
+        if event.phase != "training" or event.kind != "features" or len(event.shape) != 2 or len(event.columns) < 3:
+            return
+        scores = [_score(column, event.majority) for column in event.columns]
+        best = max(range(len(scores)), key=lambda index: scores[index])
+        column, others = event.columns[best], max(s for i, s in enumerate(scores) if i != best)
+        if scores[best] < 1 or others >= OTHERS:
+            return
+        if column.predicts is not None:
+            how = f"gives the class of {column.predicts:.1%} of {event.rows} training rows"
+        else:
+            how = f"has a correlation of {column.correlation:.5f} with the target over {event.rows} training rows"
+        yield self.finding(
+            event,
+            f"Feature {best} alone {how}; the best other feature explains {others:.0%} of that. It may contain the "
+            "answer.",
+            fix="Find out when this column is filled in. If that is after the target is known, remove it from the "
+            "features.",
+            evidence={"feature": best, "predicts": column.predicts, "correlation": column.correlation,
+                      "margin": round(column.margin, 4), "best_other": round(others, 3), "rows": event.rows},
+        )  # fmt: skip
+
+
+def _score(column: Column, majority: float) -> float:
+    """1 or more: it gives the target. Of classes: how far above the majority, with a gap between the classes."""
+    if column.predicts is not None:
+        if majority >= MAJORITY:
+            return 0.0
+        above = max(0.0, column.predicts - majority) / (1 - majority)
+        needed = (PREDICTS - majority) / (1 - majority)
+        reached = above >= needed and column.margin >= MARGIN
+        return 1.0 if reached else min(above, 0.99)
+    if column.correlation is not None:
+        return 1.0 if abs(column.correlation) >= CORRELATION else min(abs(column.correlation), 0.99)
+    return 0.0

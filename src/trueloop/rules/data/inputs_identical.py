@@ -1,0 +1,66 @@
+"""DAT115 inputs-identical: every sample that enters the model is the same.
+
+What it sees
+------------
+Over many training calls, the sampled rows of a model's input are all equal, while its targets vary.
+
+Why it hurts
+------------
+Without a difference between the inputs there is nothing to learn: the best answer is the mean of the targets. The
+usual causes are a stale or constant cache, a buffer that is overwritten before it is copied, and a broken file reader.
+
+Evidence
+--------
+The number of rows compared, and the shape of the input.
+
+Use instead
+-----------
+    for path in paths:
+        images.append(read(path).clone())        # not the same buffer again and again
+
+When it is fine
+---------------
+Not reported: fewer than 64 rows, learned inputs, and models whose other inputs vary.
+"""
+
+from typing import Final, final
+
+from trueloop.event import InputsSummarized, RunEnded
+from trueloop.finding import Severity
+from trueloop.rules.rule import Findings, Rule
+
+__all__ = ["InputsIdentical"]
+
+LEAST_ROWS: Final = 64
+SHARE: Final = 0.95
+
+
+@final
+class InputsIdentical(Rule):
+    code = "DAT115"
+    name = "inputs-identical"
+    severity = Severity.ERROR
+    not_applicable = "no model was trained on rows of tensors"
+
+    def __init__(self) -> None:
+        self._inputs: dict[int, list[InputsSummarized]] = {}
+
+    def on_inputs_summarized(self, event: InputsSummarized) -> None:
+        if event.phase == "training":
+            self._inputs.setdefault(event.model, []).append(event)
+
+    def on_run_ended(self, _: RunEnded) -> Findings:
+        for inputs in self._inputs.values():
+            first = inputs[0]
+            if first.rows < LEAST_ROWS or any(event.identical_rows < SHARE for event in inputs):
+                continue
+            if first.shape[0] < 2 and first.calls < LEAST_ROWS:
+                continue
+            yield self.finding(
+                first,
+                f"{first.identical_rows:.0%} of {first.rows} sampled training rows of `{first.name}` are equal: "
+                "there is nothing to learn from them.",
+                fix="Look at the first samples of the data set (`dataset[0]`, `dataset[1]`): a cache, a buffer or a "
+                "reader returns the same one every time.",
+                evidence={"rows": first.rows, "equal": round(first.identical_rows, 3), "shape": list(first.shape)},
+            )

@@ -1,0 +1,56 @@
+"""DAT118 same-batch-evaluated: an evaluation scores one batch again and again.
+
+What it sees
+------------
+A line calls a model without gradients several times in a row, with the same rows every time.
+
+Why it hurts
+------------
+The score is that of one batch, often of one class, and looks like the score of all validation data.
+`next(iter(loader))` inside a loop begins a new pass every time.
+
+Evidence
+--------
+The number of calls, and of different batches among them.
+
+Use instead
+-----------
+    batches = iter(loader)
+    for _ in range(20):
+        x, y = next(batches)
+
+When it is fine
+---------------
+Not reported: one fixed batch that is looked at once per epoch (samples to draw, a sanity check), and repeated calls for
+an average over dropout or noise.
+"""
+
+from typing import Final, final
+
+from trueloop.event import RowsCompared
+from trueloop.finding import Severity
+from trueloop.rules.rule import Findings, Rule
+
+__all__ = ["SameBatchEvaluated"]
+
+LEAST_CALLS: Final = 4
+IN_A_ROW: Final = 3
+
+
+@final
+class SameBatchEvaluated(Rule):
+    code = "DAT118"
+    name = "same-batch-evaluated"
+    severity = Severity.WARNING
+    not_applicable = "no model was called without gradients on rows of tensors"
+
+    def on_rows_compared(self, event: RowsCompared) -> Findings:
+        if event.calls < LEAST_CALLS or event.distinct_batches != 1 or event.in_a_row < IN_A_ROW:
+            return
+        yield self.finding(
+            event,
+            f"All {event.calls} calls of the model on this line got the same {event.rows} rows: one batch is evaluated "
+            "again and again.",
+            fix="Make the iterator before the loop (`batches = iter(loader)`), or loop over the loader.",
+            evidence={"calls": event.calls, "different_batches": 1, "rows": event.rows},
+        )

@@ -1,0 +1,66 @@
+"""DAT117 targets-constant: every target of the training has the same value.
+
+What it sees
+------------
+A loss function was called on many training batches, and all targets that were sampled are equal.
+
+Why it hurts
+------------
+The model learns that constant and nothing else, with a loss that falls to zero. Usual causes: a division before a cast
+to integers, a wrong column, a mask that was never filled, labels of one class only.
+
+Evidence
+--------
+The value, the number of targets, and the targets in evaluation.
+
+Use instead
+-----------
+    labels = torch.from_numpy(mask).long()          # not (mask / 255).long(): that is 0 for every class number
+
+When it is fine
+---------------
+Not reported: the constant targets of a GAN's discriminator (real, fake), of contrastive losses, and losses on a line
+that other calls give other targets.
+"""
+
+from typing import Final, final
+
+from trueloop.event import RunEnded, TargetsSummarized
+from trueloop.finding import Severity
+from trueloop.rules.rule import Findings, Rule
+
+__all__ = ["TargetsConstant"]
+
+LEAST: Final = 64
+LEAST_CALLS: Final = 4
+
+
+@final
+class TargetsConstant(Rule):
+    code = "DAT117"
+    name = "targets-constant"
+    severity = Severity.ERROR
+    not_applicable = "no loss function with a target was called"
+
+    def __init__(self) -> None:
+        self._events: list[TargetsSummarized] = []
+
+    def on_targets_summarized(self, event: TargetsSummarized) -> None:
+        self._events.append(event)
+
+    def on_run_ended(self, _: RunEnded) -> Findings:
+        trained = [event for event in self._events if event.training is not None and event.calls >= LEAST_CALLS]
+        if len(trained) != 1:
+            return  # several losses: one may be a discriminator's, whose targets are constant by design
+        (event,) = trained
+        labels, there = event.training, event.evaluation
+        if labels is None or labels.distinct != 1 or labels.count < LEAST or event.function == "kl_div":
+            return
+        shown = "" if there is None else f" In evaluation there are {there.distinct} distinct targets."
+        yield self.finding(
+            event,
+            f"All {labels.count:,} sampled training targets of `{event.function}` are {labels.mean:g}.{shown}",
+            fix="Look at the labels before and after every cast and division; `labels.unique()` must show the classes.",
+            evidence={"value": labels.mean, "targets": labels.count,
+                      "distinct_in_evaluation": None if there is None else there.distinct},
+        )  # fmt: skip

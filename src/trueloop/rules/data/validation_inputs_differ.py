@@ -1,0 +1,109 @@
+"""DAT112 validation-inputs-differ: a feature has a different location or scale in evaluation than in training.
+
+What it sees
+------------
+The inputs of a model are sampled in training and in evaluation. For some features, or for all of them, the mean moved
+by many standard deviations, or the spread is several times larger or smaller.
+
+Why it hurts
+------------
+The model is evaluated on numbers that it never saw: a column in other units, normalization in one phase only, or
+statistics of a different data set. The score says nothing about the model.
+
+Evidence
+--------
+For each such feature: mean and standard deviation in both phases.
+
+Use instead
+-----------
+    mean, std = train.mean(0), train.std(0)
+    train, valid = (train - mean) / std, (valid - mean) / std     # the same numbers in both phases
+
+When it is fine
+---------------
+Not reported: shifts below six standard deviations (a later year, a different site), features that hardly vary in
+training, and fewer than 48 rows in either phase. A test on shifted data is meant to differ: allow it there.
+"""
+
+from typing import Final, final
+
+from trueloop.event import Column, InputsSummarized, RunEnded
+from trueloop.finding import Finding, Severity
+from trueloop.rules.rule import Findings, Rule, plural
+
+__all__ = ["ValidationInputsDiffer"]
+
+LEAST_ROWS: Final = 48
+SHIFT: Final = 6.0  # standard deviations of training
+RATIO: Final = 6.0  # of the spreads
+SHOWN: Final = 4
+
+
+@final
+class ValidationInputsDiffer(Rule):
+    code = "DAT112"
+    name = "validation-inputs-differ"
+    severity = Severity.ERROR
+    not_applicable = "no model was given numbers both in training and in evaluation"
+
+    def __init__(self) -> None:
+        self._training: dict[tuple[int, int], InputsSummarized] = {}
+        self._evaluation: dict[tuple[int, int], InputsSummarized] = {}
+
+    def on_inputs_summarized(self, event: InputsSummarized) -> None:
+        phase = self._training if event.phase == "training" else self._evaluation
+        phase[event.model, event.position] = event
+
+    def on_run_ended(self, _: RunEnded) -> Findings:
+        for key, evaluation in self._evaluation.items():
+            training = self._training.get(key)
+            if training is not None and min(training.rows, evaluation.rows) >= LEAST_ROWS:
+                yield from self._compare(training, evaluation)
+
+    def _compare(self, training: InputsSummarized, evaluation: InputsSummarized) -> Findings:
+        if training.shape[1:] != evaluation.shape[1:] or training.kind != evaluation.kind:
+            return
+        pairs = list(enumerate(zip(training.columns, evaluation.columns, strict=True)))
+        differing = [(index, one, other) for index, (one, other) in pairs if _differs(one, other)]
+        if differing:
+            yield self._report(training, evaluation, differing)
+
+    def _report(
+        self, training: InputsSummarized, evaluation: InputsSummarized, differing: list[tuple[int, Column, Column]]
+    ) -> Finding:
+        index, one, other = max(differing, key=lambda item: _size(item[1], item[2]))
+        noun = "channel" if training.kind == "channels" else "feature"
+        which = (
+            f"All {plural(len(training.columns), noun)} differ" if len(differing) == len(training.columns)
+            else f"{plural(len(differing), noun)} of {len(training.columns)} differ"
+        ) if len(training.columns) > 1 else "The inputs differ"  # fmt: skip
+        return self.finding(
+            evaluation,
+            f"{which} between training and evaluation; {noun} {index} has {one.mean:.4g} ± {one.deviation:.4g} in "
+            f"training and {other.mean:.4g} ± {other.deviation:.4g} here.",
+            fix="Prepare both phases the same way: the same units, and normalization with the statistics of the "
+            "training data.",
+            evidence={
+                f"{noun} {i}": f"{a.mean:.4g} ± {a.deviation:.4g} -> {b.mean:.4g} ± {b.deviation:.4g}"
+                for i, a, b in differing[:SHOWN]
+            }
+            | {"training_at": training.place, "training_rows": training.rows, "evaluation_rows": evaluation.rows},
+        )
+
+
+def _differs(one: Column, other: Column) -> bool:
+    if one.distinct < 5:
+        return False
+    return _size(one, other) >= 1
+
+
+def _size(one: Column, other: Column) -> float:
+    """1 at the threshold. The spread is the larger of two measures, so that rare large values do not count."""
+    spread = max(one.deviation, (one.high - one.low) / 2)
+    spread_there = max(other.deviation, (other.high - other.low) / 2)
+    if spread <= 1e-6 * max(abs(one.mean), 1e-12):
+        return 0.0
+    shift = abs(other.mean - one.mean) / spread / SHIFT
+    ratio = spread_there / spread / RATIO
+    narrow = spread / spread_there / (2 * RATIO) if spread_there > 0 and other.distinct >= 5 else 0.0
+    return max(shift, ratio, narrow)

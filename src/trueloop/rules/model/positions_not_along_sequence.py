@@ -1,0 +1,95 @@
+"""MDL112 positions-not-along-sequence: position vectors run over the batch, or are the same for every time step.
+
+What it sees
+------------
+In a recorded step, a model adds a table that depends on no data (a positional encoding or embedding) to a tensor of
+[batch, time, features]. The added part varies along the batch and not along the time, or it is one row of a table with
+many rows, the same at every time step.
+
+Why it hurts
+------------
+The model cannot know the order of the time steps: attention without positions treats a sequence as a set. A table that
+runs over the batch also makes the answer for a sample depend on its place in the batch.
+
+Evidence
+--------
+The shapes of both operands and of the table.
+
+Use instead
+-----------
+    x = x + self.pe[:, : x.size(1)]              # pe: [1, max_len, features], x: [batch, time, features]
+
+When it is fine
+---------------
+Not reported: [time, batch, features] inputs, biases and class tokens, and tensors whose first dimension is not certain
+to be the batch.
+"""
+
+from typing import Final, final
+
+from trueloop.event import Operation, StepProgram
+from trueloop.finding import Severity
+from trueloop.rules.program_view import ProgramView
+from trueloop.rules.rule import Findings, Rule
+
+__all__ = ["PositionsNotAlongSequence"]
+
+_ADDS: Final = frozenset({"add", "__add__", "__radd__", "__iadd__", "add_"})
+
+
+@final
+class PositionsNotAlongSequence(Rule):
+    code = "MDL112"
+    name = "positions-not-along-sequence"
+    severity = Severity.ERROR
+    not_applicable = "no table was added to a sequence in a recorded step"
+
+    def on_step_program(self, event: StepProgram) -> Findings:
+        view = ProgramView(event)
+        for operation in event.operations:
+            if operation.name not in _ADDS or operation.model < 0 or len(operation.inputs) != 2:
+                continue
+            one, other = operation.inputs
+            for data, table in ((one, other), (other, one)):
+                if data in view.from_data and table not in view.from_data:
+                    yield from self._judge(event, view, operation, data, table)
+
+    def _judge(self, event: StepProgram, view: ProgramView, operation: Operation, data: int, table: int) -> Findings:
+        shape, added = view.values[data].shape, view.values[table].shape
+        if len(shape) != 3 or shape[1] < 2 or view.sample_dim(data) != 0:
+            return
+        rows = (1,) * (3 - len(added)) + added
+        evidence = {"sequence": list(shape), "added": list(added)}
+        if rows[0] == shape[0] > 1 and rows[1] == 1 and rows[0] != shape[1]:
+            yield self.finding(
+                event,
+                f"Position vectors {list(added)} are added to {list(shape)} ([batch, time, features]): they differ "
+                "between samples of the batch and are the same for all time steps.",
+                fix="Index the table by the time dimension: `pe[:, : x.size(1)]` with a table of [1, max_len, "
+                "features], or give the layer [time, batch, features].",
+                evidence=evidence,
+                place=operation.place,
+            )
+        elif rows[:2] == (1, 1) and (length := _one_row_of(view, table, shape[2])) >= shape[1]:
+            yield self.finding(
+                event,
+                f"One row of a table of {length} positions is added to every time step of {list(shape)} "
+                "([batch, time, features]), so the model cannot know their order.",
+                fix="Take a slice of the table, not one row: `pe[:, : x.size(1)]`.",
+                evidence={**evidence, "table_rows": length},
+                place=operation.place,
+            )
+
+
+def _one_row_of(view: ProgramView, value: int, features: int) -> int:
+    """The rows of the table that one row was taken from by an index; 0: it was not."""
+    for _ in range(6):
+        maker = view.maker(value)
+        if maker is None or not maker.inputs:
+            return 0
+        source = view.values[maker.inputs[0]].shape
+        if maker.name in ("__getitem__", "select") and source and source[-1] == features:
+            rows = [size for size in source[:-1] if size > 1]
+            return rows[0] if len(rows) == 1 else 0
+        value = maker.inputs[0]
+    return 0
