@@ -34,9 +34,7 @@ from trueloop.rules.rule import Findings, Rule
 __all__ = ["SoftmaxOverWrongDimension"]
 
 _CONVOLUTIONS: Final = ("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
-_KEEPS: Final = frozenset(
-    {"mul", "div", "__truediv__", "__mul__", "__rmul__", "add", "float", "contiguous", "interpolate"}
-)
+_KEEPS: Final = frozenset({"mul", "div", "__truediv__", "__mul__", "__rmul__", "add", "float", "interpolate"})
 
 
 @final
@@ -70,7 +68,8 @@ class SoftmaxOverWrongDimension(Rule):
         if dim == 0 and len(shape) == 2 and shape[0] != shape[1] and view.sample_dim(scores) == 0:
             return f"the {shape[0]} samples of the batch, not over the {shape[1]} classes"
         if dim >= 2 and len(shape) >= 3 and _is_convolution(view, scores):
-            return f"{'height' if dim == len(shape) - 2 else 'width'} ({shape[dim]} pixels), not over the {shape[1]} channels"
+            side = "height" if dim == len(shape) - 2 else "width"
+            return f"{side} ({shape[dim]} pixels), not over the {shape[1]} channels"
         return ""
 
 

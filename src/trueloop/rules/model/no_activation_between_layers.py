@@ -35,7 +35,7 @@ __all__ = ["NoActivationBetweenLayers"]
 
 _LINEAR: Final = ("linear",)
 _NOTHING: Final = VIEWS | {"batch_norm", "dropout_", "feature_dropout"} - {"detach", "data"}
-"""Between the layers. Batch normalization is affine for each unit, and a network of those alone stays linear in eval."""
+"""Between the layers. Batch normalization is affine for each unit."""
 
 
 @final
