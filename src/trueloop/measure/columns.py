@@ -52,7 +52,7 @@ def _column(values: Tensor, targets: Tensor | None, classes: bool) -> Column:
         high=high,
         smallest=ordered[0].item(),
         largest=ordered[-1].item(),
-        distinct=len(ordered.unique_consecutive()),
+        distinct=len(torch.unique_consecutive(ordered)),
         repeated=_repeated(ordered),
         **facts,
     )
@@ -67,7 +67,7 @@ def _repeated(ordered: Tensor) -> Repeated | None:
         rest = ordered[same:] if step == 1 else ordered[: len(ordered) - same]
         if not max(2, LEAST_SHARE * len(ordered)) <= same <= MOST_SHARE * len(ordered):
             continue
-        if len(rest.unique_consecutive()) < LEAST_DISTINCT:
+        if len(torch.unique_consecutive(rest)) < LEAST_DISTINCT:
             continue
         spread = (rest[round(0.9 * (len(rest) - 1))] - rest[round(0.1 * (len(rest) - 1))]).item()
         gap = abs((rest[0 if step == 1 else -1] - ordered[end]).item())
@@ -87,7 +87,7 @@ def _predicts(values: Tensor, targets: Tensor) -> tuple[float, float]:
     sorted_values, labels = values[order], targets[order]
     groups = torch.zeros_like(sorted_values, dtype=torch.long)
     groups[1:] = (sorted_values[1:] != sorted_values[:-1]).cumsum(0)
-    _, compact = labels.unique(return_inverse=True)
+    _, compact = torch.unique(labels, return_inverse=True)
     counts = torch.zeros(int(groups[-1]) + 1, int(compact.max()) + 1)
     counts.index_put_((groups, compact), torch.ones(len(groups)), accumulate=True)
     best = counts.max(1)

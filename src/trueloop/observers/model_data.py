@@ -215,7 +215,7 @@ class ModelDataObserver(Observer):
             table, kind = as_table(rows)
             targets, classes = _paired(entry) if len(table) == len(rows) else (None, False)
             if targets is not None and classes:
-                facts["majority"] = targets.unique(return_counts=True)[1].max().item() / len(targets)
+                facts["majority"] = torch.unique(targets, return_counts=True)[1].max().item() / len(targets)
             columns = column_facts(table, targets, classes)
         else:
             kind = "tokens"
@@ -279,7 +279,7 @@ def _paired(entry: _Input) -> tuple[Tensor | None, bool]:
     if not entry.targets or any(t is None or len(t) != len(r) for t, r in zip(entry.targets, entry.rows, strict=True)):
         return None, False
     targets = torch.cat([t.double() for t in entry.targets if t is not None])
-    distinct = len(targets.unique())
+    distinct = len(torch.unique(targets))
     classes = bool((targets == targets.round()).all()) and 2 <= distinct <= 50
     return targets, classes
 
@@ -287,7 +287,7 @@ def _paired(entry: _Input) -> tuple[Tensor | None, bool]:
 def _most_common(rows: Tensor) -> tuple[tuple[int, float] | None, int]:
     """The most frequent token, not counting the run of one token at the end (or the start) of a row: padding."""
     if rows.ndim != 2 or rows.shape[1] < 4:
-        return None, len(rows.unique())
+        return None, len(torch.unique(rows))
     flat = rows.long()
     last = flat[:, -1:]
     trailing = (flat == last).flip(1).cumprod(1).flip(1).bool()
@@ -295,10 +295,10 @@ def _most_common(rows: Tensor) -> tuple[tuple[int, float] | None, int]:
     inside = ~(trailing if trailing.sum() >= leading.sum() else leading)
     kept = flat[inside]
     if kept.numel() < 64:
-        return None, len(flat.unique())
-    values, counts = kept.unique(return_counts=True)
+        return None, len(torch.unique(flat))
+    values, counts = torch.unique(kept, return_counts=True)
     best = int(counts.argmax())
-    return (int(values[best]), counts[best].item() / kept.numel()), len(flat.unique())
+    return (int(values[best]), counts[best].item() / kept.numel()), len(torch.unique(flat))
 
 
 def _labels(values: list[Tensor]) -> Labels | None:
@@ -308,7 +308,7 @@ def _labels(values: list[Tensor]) -> Labels | None:
     joined = joined[joined.isfinite()]
     if not len(joined):
         return None
-    distinct, counts = joined.unique(return_counts=True)
+    distinct, counts = torch.unique(joined, return_counts=True)
     classes: tuple[tuple[float, int], ...] = ()
     if len(distinct) <= 64 and bool((distinct == distinct.round()).all()):
         order = counts.argsort(descending=True)
