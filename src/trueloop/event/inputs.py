@@ -15,6 +15,7 @@ class Repeated:
     value: float
     share: float  # of the rows
     gap: float  # distance to the nearest other value, over the range of the others (10th to 90th percentile)
+    of_range: float  # the same distance, over the whole range of the others
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class Column:
     predicts: float | None = None
     """Share of rows whose target the value alone gives, by its neighbor in sorted order; of classes only."""
     margin: float = 0.0  # distance between the values of different classes, over the column's range
+    pinned: float = 0.0  # share of the rows whose class has one single value in this column
     correlation: float | None = None  # with a target that is an amount
 
 
@@ -53,6 +55,10 @@ class InputsSummarized(Event):
     most_common: tuple[int, float] | None = None  # the most frequent id away from the ends, its share
     token_count: int = 0  # distinct tokens
     majority: float = 0.0  # share of the most frequent class among the targets of the sampled rows; 0: no classes
+    classes: int = 0  # among those targets
+    distinct_rows: int = 0  # sampled; the columns are about them
+    table: int = 0  # rows of the model's largest embedding
+    arguments: int = 1  # tensors that the model was called with
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +95,13 @@ class RowsCompared(Event):
     rows: int  # evaluated there, distinct
     shared: int  # of them also trained on
     training_rows: int  # distinct
-    training_seen: int  # rows seen in the first pass, repetitions included
-    training_repeats: float  # share of rows that came more than once within the first rows
-    stretches: int  # four numbers in a row, of evaluated windows, that were looked up; 0: values are too coarse
-    shared_stretches: int
+    expected: float  # of `rows`: also trained on by chance, judged by equal rows within batches
+    windows: int  # evaluated rows that were not trained on and are pieces of a series; 0: values are too coarse
+    known_windows: int  # of them: their last four numbers lie inside a window that was trained on before
     calls: int
     distinct_batches: int  # different batches among the evaluating calls
-    in_a_row: int  # most calls in a row with the same batch, in eval mode, without a training call between them
+    in_a_row: int  # most calls in a row, without training between, on an equal but new batch, with equal outputs
     before_training: int  # of `shared`: evaluated before they were trained on
-    elsewhere: bool  # a different line evaluates rows that were not trained on
+    mixed: int  # of `shared`: in batches that also have rows that were not trained on
+    alternating: bool  # nearly every call has a different batch and is followed by training: targets that are computed
     training_place: Place | None = None

@@ -7,9 +7,10 @@ from torch import Tensor
 
 from trueloop.event import Column, Repeated
 
-__all__ = ["as_table", "column_facts", "digests"]
+__all__ = ["as_table", "column_facts"]
 
 MOST_COLUMNS: Final = 256  # wider inputs (flattened images) are summarized as one column
+LEAST_SAME: Final = 3  # rows that have a repeated value
 LEAST_SHARE: Final = 0.002  # of the rows that have a repeated value
 MOST_SHARE: Final = 0.7
 LEAST_ROWS: Final = 64
@@ -43,6 +44,7 @@ def _column(values: Tensor, targets: Tensor | None, classes: bool) -> Column:
     if targets is not None and len(targets) == len(values) >= LEAST_ROWS:
         if classes:
             facts["predicts"], facts["margin"] = _predicts(values, targets)
+            facts["pinned"] = _pinned(values, targets)
         else:
             facts["correlation"] = _correlation(values, targets)
     return Column(
@@ -65,14 +67,15 @@ def _repeated(ordered: Tensor) -> Repeated | None:
     for end, step in ((0, 1), (len(ordered) - 1, -1)):
         same = int((ordered == ordered[end]).sum())
         rest = ordered[same:] if step == 1 else ordered[: len(ordered) - same]
-        if not max(2, LEAST_SHARE * len(ordered)) <= same <= MOST_SHARE * len(ordered):
+        if not max(LEAST_SAME, LEAST_SHARE * len(ordered)) <= same <= MOST_SHARE * len(ordered):
             continue
         if len(torch.unique_consecutive(rest)) < LEAST_DISTINCT:
             continue
         spread = (rest[round(0.9 * (len(rest) - 1))] - rest[round(0.1 * (len(rest) - 1))]).item()
         gap = abs((rest[0 if step == 1 else -1] - ordered[end]).item())
         if spread > 0:
-            found = Repeated(ordered[end].item(), same / len(ordered), gap / spread)
+            whole = (rest[-1] - rest[0]).item()
+            found = Repeated(ordered[end].item(), same / len(ordered), gap / spread, gap / whole)
             if found.gap > 1:
                 return found
     return None
@@ -103,23 +106,13 @@ def _predicts(values: Tensor, targets: Tensor) -> tuple[float, float]:
     return agree, (jumps.median().item() / span)
 
 
+def _pinned(values: Tensor, targets: Tensor) -> float:
+    """Share of the rows whose class has one single value."""
+    groups = [values[targets == label] for label in torch.unique(targets)]
+    return sum(len(group) for group in groups if bool((group == group[0]).all())) / len(values)
+
+
 def _correlation(values: Tensor, targets: Tensor) -> float:
     one, other = values - values.mean(), targets - targets.mean()
     norm = one.norm() * other.norm()
     return 0.0 if norm == 0 else (one @ other / norm).item()
-
-
-_ODD: Final = 0x9E3779B97F4A7C15 - 2**64
-
-
-def digests(rows: Tensor) -> list[int]:
-    """One number per row: equal for rows with equal bits, whatever the batch. Integer arithmetic, so it is exact."""
-    flat = rows.detach().reshape(rows.shape[0], -1)
-    # + 0.0: the two zeros are equal
-    bits = (flat.float() + 0.0).contiguous().view(torch.int32) if flat.dtype.is_floating_point else flat
-    bits = bits.long()
-    places = torch.arange(1, flat.shape[1] + 1, device=flat.device)
-    mixed = (bits + 1) * ((places * _ODD) ^ (places << 17))
-    mixed = mixed ^ (mixed >> 29)
-    found: list[int] = (mixed * _ODD).sum(1).tolist()
-    return found

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeGuard
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from trueloop.event import InputsSummarized, Labels, Place, RowsCompared, TargetsSummarized
-from trueloop.measure.columns import as_table, column_facts, digests
+from trueloop.event import InputsSummarized, Labels, Place, TargetsSummarized
+from trueloop.measure.columns import as_table, column_facts
+from trueloop.measure.rows import digests
 from trueloop.measure.tensors import evenly_spaced, is_plain, is_readable
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import LossCall, ModuleCall, RunEnd, tensors_in
@@ -27,11 +28,6 @@ MOST_CALLS: Final = 2000
 ROWS: Final = 64  # sampled from a call
 MOST_ROWS: Final = 2048  # of a phase
 MOST_ELEMENTS: Final = 2**21  # kept of a phase
-MOST_DIGESTS: Final = 20_000  # rows remembered of each side
-MOST_STRETCHES: Final = 200_000
-FEW_LEVELS: Final = 400  # distinct numbers: with fewer, stretches of them repeat by chance
-STRETCH: Final = 4  # numbers in a row
-LEAST_FEATURES: Final = 4  # numbers in a row: shorter rows are equal by chance
 ON_DEVICE: Final = 6  # calls on a device that are sampled: each makes the host wait
 MOST_TARGETS: Final = 100_000
 
@@ -42,28 +38,14 @@ class _Input:
 
     place: Place | None
     shape: tuple[int, ...]
+    table: int
+    arguments: int
     rows: list[Tensor] = field(default_factory=list)
     targets: list[Tensor | None] = field(default_factory=list)
     sampled: int = 0
     elements: int = 0
     last: int = 0
     repeated_calls: int = 0
-
-
-@dataclass(slots=True)
-class _Rows:
-    """Digests of the rows of a model in training, or of one evaluating line."""
-
-    place: Place | None
-    digests: Counter[int] = field(default_factory=Counter)
-    stretches: set[int] = field(default_factory=set)
-    levels: set[float] = field(default_factory=set)  # distinct numbers, up to a limit
-    batches: set[int] = field(default_factory=set)
-    calls: int = 0
-    seen: int = 0
-    last: int = 0
-    run: int = 0
-    in_a_row: int = 0
 
 
 @dataclass(slots=True)
@@ -76,21 +58,15 @@ class _Targets:
 
 
 class ModelDataObserver(Observer):
-    emits = (InputsSummarized, TargetsSummarized, RowsCompared)
+    emits = (InputsSummarized, TargetsSummarized)
 
     def prepare(self) -> None:
         self._calls: Counter[tuple[int, Phase]] = Counter()
         self._inputs: dict[tuple[int, int, Phase], _Input] = {}
-        self._trained: dict[int, _Rows] = {}
-        self._evaluated: dict[tuple[int, Place | None], _Rows] = {}
         self._targets: dict[tuple[int, Place | None], _Targets] = {}
         self._pending: list[tuple[_Input, int, Tensor]] = []
         """Inputs of the latest call that wait for their targets: the entry, the batch size, the sampled rows."""
         self._latest: tuple[int, Phase] | None = None
-        self._trainings: Counter[int] = Counter()
-        """Digested training calls of each model."""
-        self._early: dict[int, set[int]] = {}
-        """Digests of rows, per model, that were evaluated before they were trained on."""
 
     # -- inputs --
 
@@ -103,21 +79,22 @@ class ModelDataObserver(Observer):
         number = self._calls[known.number, phase]
         self._calls[known.number, phase] += 1
         self._pending, self._latest = [], (known.number, phase)
-        if number >= MOST_CALLS or (number >= FIRST_CALLS and number % EVERY and not self._wants_rows(known.number)):
+        if number >= MOST_CALLS or (number >= FIRST_CALLS and number % EVERY):
             return
         tensors = [t for t in (*tensors_in(call.args), *tensors_in(call.kwargs)) if _is_batch(t)]
         if not tensors or (not tensors[0].is_cpu and number >= ON_DEVICE):
             return
-        self._digest(known.number, phase, call, tensors[0])
-        if number < FIRST_CALLS or number % EVERY == 0:
-            for position, tensor in enumerate(tensors[:3]):
-                self._sample(known.number, position, phase, call.place, tensor)
+        arguments = sum(1 for _ in (*tensors_in(call.args), *tensors_in(call.kwargs)))
+        for position, tensor in enumerate(tensors[:3]):
+            self._sample(known.number, position, phase, call, tensor, arguments)
 
-    def _sample(self, model: int, position: int, phase: Phase, place: Place | None, tensor: Tensor) -> None:
+    def _sample(
+        self, model: int, position: int, phase: Phase, call: ModuleCall, tensor: Tensor, arguments: int
+    ) -> None:
         key = (model, position, phase)
         entry = self._inputs.get(key)
         if entry is None:
-            entry = self._inputs[key] = _Input(place, tuple(tensor.shape))
+            entry = self._inputs[key] = _Input(call.place, tuple(tensor.shape), _largest_table(call), arguments)
         if entry.sampled >= MOST_ROWS or entry.elements >= MOST_ELEMENTS or tensor.shape[1:] != entry.shape[1:]:
             return
         rows = evenly_spaced(tensor.detach(), ROWS)
@@ -132,42 +109,6 @@ class ModelDataObserver(Observer):
         entry.sampled += len(kept)
         entry.elements += kept.numel()
         self._pending.append((entry, tensor.shape[0], kept))
-
-    # -- rows --
-
-    def _wants_rows(self, model: int) -> bool:
-        known = self._trained.get(model)
-        return known is None or known.seen < MOST_DIGESTS
-
-    def _digest(self, model: int, phase: Phase, call: ModuleCall, tensor: Tensor) -> None:
-        if tensor[0].numel() < LEAST_FEATURES or tensor.dtype is torch.bool:
-            return
-        if phase == "training":
-            rows = self._trained.setdefault(model, _Rows(call.place))
-        else:
-            rows = self._evaluated.setdefault((model, call.place), _Rows(call.place))
-        if rows.seen >= MOST_DIGESTS:
-            return
-        found = digests(tensor)
-        rows.digests.update(found)
-        batch = hash(tuple(found))
-        if phase == "training":
-            self._trainings[model] += 1
-        else:
-            moment = hash((batch, self._trainings[model], call.training))
-            rows.run = rows.run + 1 if moment == rows.last else 1
-            rows.last, rows.in_a_row = moment, max(rows.in_a_row, 0 if call.training else rows.run)
-        rows.batches.add(batch)
-        rows.calls += 1
-        rows.seen += len(found)
-        if tensor.dtype.is_floating_point and tensor.ndim in (2, 3) and len(rows.stretches) < MOST_STRETCHES:
-            rows.stretches.update(_stretches(tensor))
-            if len(rows.levels) <= FEW_LEVELS:
-                rows.levels.update(tensor.detach().reshape(-1)[:2048].tolist())
-        if phase == "evaluation":
-            trained = self._trained.get(model)
-            new = set(found) if trained is None else {d for d in found if d not in trained.digests}
-            self._early.setdefault(model, set()).update(new)
 
     # -- targets --
 
@@ -196,14 +137,14 @@ class ModelDataObserver(Observer):
     @torch.no_grad()
     def run_ended(self, end: RunEnd) -> None:
         for (model, position, phase), entry in self._inputs.items():
-            self._summarize(model, position, phase, entry)
+            if entry.rows:
+                self._summarize(model, position, phase, entry)
         for (model, place), targets in self._targets.items():
             labels = [_labels(targets.values[phase]) for phase in ("training", "evaluation")]
             if any(labels):
                 counts = targets.calls
                 self.emit(TargetsSummarized, place, model, targets.function, labels[0], labels[1],
                           counts["training"], counts["evaluation"])  # fmt: skip
-        self._compare_rows()
 
     def _summarize(self, model: int, position: int, phase: Phase, entry: _Input) -> None:
         rows = torch.cat(entry.rows)
@@ -211,51 +152,23 @@ class ModelDataObserver(Observer):
         same = (rows.reshape(len(rows), -1) == rows[:1].reshape(1, -1)).all(1).double().mean().item()
         facts: dict[str, Any] = {}
         columns: tuple[Any, ...] = ()
+        kept = _first_of_each(rows)
         if rows.dtype.is_floating_point:
-            table, kind = as_table(rows)
-            targets, classes = _paired(entry) if len(table) == len(rows) else (None, False)
+            table, kind = as_table(rows[kept])
+            targets, classes = _paired(entry) if len(table) == len(kept) else (None, False)
+            targets = None if targets is None else targets[kept]
             if targets is not None and classes:
-                facts["majority"] = torch.unique(targets, return_counts=True)[1].max().item() / len(targets)
+                counts = torch.unique(targets, return_counts=True)[1]
+                facts["majority"], facts["classes"] = counts.max().item() / len(targets), len(counts)
             columns = column_facts(table, targets, classes)
         else:
             kind = "tokens"
             facts["most_common"], facts["token_count"] = _most_common(rows)
         self.emit(
             InputsSummarized, entry.place, model, name, position, phase, kind, entry.shape,  # type: ignore[arg-type]
-            self._calls[model, phase], len(rows), columns, same, entry.repeated_calls, **facts,
+            self._calls[model, phase], len(rows), columns, same, entry.repeated_calls,
+            distinct_rows=len(kept), table=entry.table, arguments=entry.arguments, **facts,
         )  # fmt: skip
-
-    def _compare_rows(self) -> None:
-        fresh = {key for key, rows in self._evaluated.items() if not _is_subset(rows, self._trained.get(key[0]))}
-        for (model, place), rows in self._evaluated.items():
-            trained = self._trained.get(model)
-            if trained is None:
-                continue
-            shared = [digest for digest in rows.digests if digest in trained.digests]
-            fine = min(len(rows.levels), len(trained.levels)) > FEW_LEVELS
-            repeats = 1 - len(trained.digests) / max(1, trained.seen)
-            self.emit(
-                RowsCompared,
-                place,
-                model,
-                len(rows.digests),
-                len(shared),
-                len(trained.digests),
-                trained.seen,
-                repeats,
-                len(rows.stretches) if fine else 0,
-                len(rows.stretches & trained.stretches) if fine else 0,
-                rows.calls,
-                len(rows.batches),
-                rows.in_a_row,
-                len(set(shared) & self._early.get(model, set())),
-                any(key[0] == model and key[1] != place for key in fresh),
-                trained.place,
-            )
-
-
-def _is_subset(rows: _Rows, trained: _Rows | None) -> bool:
-    return trained is not None and all(digest in trained.digests for digest in rows.digests)
 
 
 def _is_batch(tensor: Any) -> TypeGuard[Tensor]:
@@ -263,15 +176,13 @@ def _is_batch(tensor: Any) -> TypeGuard[Tensor]:
     return usable and tensor.shape[0] >= 1 and tensor.ndim >= 2
 
 
-def _stretches(tensor: Tensor) -> list[int]:
-    """Digests of every four numbers in a row (four time steps of a feature), where at least three are different."""
-    series = tensor.detach() if tensor.ndim == 2 else tensor.detach()[:, :, 0]
-    if series.shape[1] < 2 * STRETCH:
-        return []
-    pieces = series[:256].unfold(1, STRETCH, 1).reshape(-1, STRETCH)
-    ordered = pieces.sort(1).values
-    varied = ((ordered[:, 1:] != ordered[:, :-1]).sum(1) >= 2) & pieces.isfinite().all(1)
-    return digests(pieces[varied]) if bool(varied.any()) else []
+def _largest_table(call: ModuleCall) -> int:
+    return max((m.num_embeddings for m in call.module.modules() if isinstance(m, nn.Embedding)), default=0)
+
+
+def _first_of_each(rows: Tensor) -> list[int]:
+    """The rows without repetitions: an epoch that comes again adds nothing."""
+    return list({digest: index for index, digest in reversed(list(enumerate(digests(rows))))}.values())[::-1]
 
 
 def _paired(entry: _Input) -> tuple[Tensor | None, bool]:

@@ -12,7 +12,7 @@ from typing import Final
 
 from trueloop.event import Operation, Place, StepProgram, Value
 
-__all__ = ["ELEMENTWISE", "LOSSES", "VIEWS", "ProgramView"]
+__all__ = ["ELEMENTWISE", "LOSSES", "RANDOM", "VIEWS", "ProgramView"]
 
 VIEWS: Final = frozenset({
     "view", "reshape", "flatten", "squeeze", "unsqueeze", "contiguous", "clone", "to", "float", "double", "half",
@@ -33,6 +33,10 @@ LOSSES: Final = frozenset({
     "l1_loss", "smooth_l1_loss", "huber_loss", "multi_margin_loss", "ctc_loss", "soft_margin_loss",
     "multilabel_soft_margin_loss", "hinge_embedding_loss", "poisson_nll_loss", "gaussian_nll_loss",
 })  # fmt: skip
+RANDOM: Final = frozenset({
+    "randn", "rand", "randint", "randperm", "randn_like", "rand_like", "randint_like", "normal", "normal_", "uniform_",
+    "bernoulli", "bernoulli_", "multinomial", "exponential_", "random_",
+})  # fmt: skip
 _ROWWISE: Final = frozenset({
     "linear", "embedding", "layer_norm", "relu", "relu_", "gelu", "tanh", "sigmoid", "silu", "leaky_relu", "elu",
     "softplus", "exp", "log", "sqrt", "abs", "neg", "clamp", "float", "double", "long", "int", "to", "contiguous",
@@ -41,6 +45,7 @@ _ROWWISE: Final = frozenset({
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "group_norm", "instance_norm", "rms_norm", "hardtanh", "mish",
 })  # fmt: skip
 """Operations whose result has the samples of their first input where that has them."""
+_CONSTANTS: Final = ("zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full", "fill_", "zero_")
 _MOST: Final = 24  # operations to follow back
 
 
@@ -167,6 +172,20 @@ class ProgramView:
                 continue
             return None
         return None
+
+    def is_sampled(self, value: int) -> bool:
+        """From a loader, or computed from a tensor of the script: not that tensor itself, which may be a constant, and
+        not the output of a model."""
+        waiting, seen = [(value, False)], {value}
+        while waiting and value not in self.learned:
+            index, computed = waiting.pop()
+            origin, maker = self.values[index].origin, self.maker(index)
+            if origin == "batch" or (origin == "outside" and computed):
+                return True
+            if maker is not None and maker.name not in _CONSTANTS:
+                waiting += [(i, computed or maker.name not in VIEWS) for i in maker.inputs if i not in seen]
+                seen.update(maker.inputs)
+        return False
 
     def _same_shape(self, one: int, other: int) -> bool:
         return self.values[one].shape == self.values[other].shape

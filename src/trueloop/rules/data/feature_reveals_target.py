@@ -2,8 +2,9 @@
 
 What it sees
 ------------
-Over the sampled training rows, one feature of the model's input is a copy or an encoding of the target: its values
-separate the classes with a clear gap, or its correlation with an amount is above 0.9999. No other feature comes near.
+Over the sampled training rows, one feature of the model's input is a copy or an encoding of the target: some class has
+one single value there, or wide gaps separate the classes, or its correlation with an amount is above 0.9999. No other
+feature comes near.
 
 Why it hurts
 ------------
@@ -20,8 +21,9 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: features that only correlate, thresholds without a gap between the classes, and data in which several
-features separate the classes. If the column is known before the answer is needed, allow it.
+Not reported: features that only correlate, thresholds without a gap between the classes (`y = x[:, 0] > 0`), classes
+that lie apart but spread, data in which several features separate the classes, made-up data in which all features are
+alike, and fewer than 200 different rows. If the column is known before the answer is needed, allow it.
 """
 
 from typing import Final, final
@@ -35,6 +37,10 @@ __all__ = ["FeatureRevealsTarget"]
 PREDICTS: Final = 0.995
 MARGIN: Final = 0.02
 CORRELATION: Final = 0.9999
+WIDE: Final = 0.5  # margin, of two classes, where every class spreads
+PINNED: Final = 0.05
+LEAST_ROWS: Final = 200
+ALIKE: Final = 0.15  # of the spread
 OTHERS: Final = 0.9  # best other feature; more: the problem is easy
 MAJORITY: Final = 0.98
 
@@ -49,15 +55,17 @@ class FeatureRevealsTarget(Rule):
     def on_inputs_summarized(self, event: InputsSummarized) -> Findings:
         if event.phase != "training" or event.kind != "features" or len(event.shape) != 2 or len(event.columns) < 3:
             return
-        scores = [_score(column, event.majority) for column in event.columns]
+        if event.distinct_rows < LEAST_ROWS:
+            return
+        scores = [_score(column, event) for column in event.columns]
         best = max(range(len(scores)), key=lambda index: scores[index])
         column, others = event.columns[best], max(s for i, s in enumerate(scores) if i != best)
-        if scores[best] < 1 or others >= OTHERS:
+        if scores[best] < 1 or others >= OTHERS or _are_alike(event.columns):
             return
         if column.predicts is not None:
-            how = f"gives the class of {column.predicts:.1%} of {event.rows} training rows"
+            how = f"gives the class of {column.predicts:.1%} of {event.distinct_rows} training rows"
         else:
-            how = f"has a correlation of {column.correlation:.5f} with the target over {event.rows} training rows"
+            how = f"correlates {column.correlation:.5f} with the target of {event.distinct_rows} training rows"
         yield self.finding(
             event,
             f"Feature {best} alone {how}; the best other feature explains {others:.0%} of that. It may contain the "
@@ -65,19 +73,34 @@ class FeatureRevealsTarget(Rule):
             fix="Find out when this column is filled in. If that is after the target is known, remove it from the "
             "features.",
             evidence={"feature": best, "predicts": column.predicts, "correlation": column.correlation,
-                      "margin": round(column.margin, 4), "best_other": round(others, 3), "rows": event.rows},
+                      "margin": round(column.margin, 4), "best_other": round(others, 3), "rows": event.distinct_rows},
         )  # fmt: skip
 
 
-def _score(column: Column, majority: float) -> float:
+def _are_alike(columns: tuple[Column, ...]) -> bool:
+    """All columns have the same distribution, as `torch.randn` and `torch.randint` make them."""
+    first = columns[0]
+    spread = ALIKE * max(first.deviation, 1e-12)
+    return all(
+        abs(column.mean - first.mean) <= spread
+        and abs(column.deviation - first.deviation) <= spread
+        and abs(column.low - first.low) <= 2 * spread
+        and abs(column.high - first.high) <= 2 * spread
+        for column in columns
+    )
+
+
+def _score(column: Column, event: InputsSummarized) -> float:
     """1 or more: it gives the target. Of classes: how far above the majority, with a gap between the classes."""
+    majority = event.majority
     if column.predicts is not None:
         if majority >= MAJORITY:
             return 0.0
         above = max(0.0, column.predicts - majority) / (1 - majority)
         needed = (PREDICTS - majority) / (1 - majority)
-        reached = above >= needed and column.margin >= MARGIN
-        return 1.0 if reached else min(above, 0.99)
+        encoded = column.margin >= MARGIN and column.pinned >= PINNED
+        apart = column.margin >= WIDE / max(1, event.classes - 1)
+        return 1.0 if above >= needed and (encoded or apart) else min(above, 0.99)
     if column.correlation is not None:
         return 1.0 if abs(column.correlation) >= CORRELATION else min(abs(column.correlation), 0.99)
     return 0.0

@@ -2,7 +2,8 @@
 
 What it sees
 ------------
-Over many training calls, the sampled rows of a model's input are all equal, while its targets vary.
+Over many training calls, the sampled rows of a model's only input are all equal, within batches and between them,
+while the targets of its loss function vary.
 
 Why it hurts
 ------------
@@ -20,13 +21,16 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: fewer than 64 rows, learned inputs, and models whose other inputs vary.
+Not reported: fewer than 64 rows, batches of one sample (deep image prior), learned inputs, models with other inputs
+that are not compared (time steps, a hidden state), one tensor that the script gives in every step, outputs of other
+models, and constant inputs without a target (a bandit's state).
 """
 
 from typing import Final, final
 
-from trueloop.event import InputsSummarized, RunEnded
+from trueloop.event import InputsSummarized, RunEnded, StepProgram, TargetsSummarized
 from trueloop.finding import Severity
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule
 
 __all__ = ["InputsIdentical"]
@@ -44,17 +48,29 @@ class InputsIdentical(Rule):
 
     def __init__(self) -> None:
         self._inputs: dict[int, list[InputsSummarized]] = {}
+        self._varied: set[int] = set()
+        """Models whose targets vary."""
+        self._sampled: set[int] = set()
+        """Models whose inputs come from a loader, or are picked from data."""
+
+    def on_step_program(self, event: StepProgram) -> None:
+        view = ProgramView(event)
+        self._sampled |= {use.model for use in event.models if use.grad and any(map(view.is_sampled, use.inputs))}
 
     def on_inputs_summarized(self, event: InputsSummarized) -> None:
         if event.phase == "training":
             self._inputs.setdefault(event.model, []).append(event)
 
+    def on_targets_summarized(self, event: TargetsSummarized) -> None:
+        if event.training is not None and event.training.distinct > 1:
+            self._varied.add(event.model)
+
     def on_run_ended(self, _: RunEnded) -> Findings:
-        for inputs in self._inputs.values():
+        for model, inputs in self._inputs.items():
             first = inputs[0]
             if first.rows < LEAST_ROWS or any(event.identical_rows < SHARE for event in inputs):
                 continue
-            if first.shape[0] < 2 and first.calls < LEAST_ROWS:
+            if first.shape[0] < 2 or first.arguments > len(inputs) or model not in self._varied & self._sampled:
                 continue
             yield self.finding(
                 first,

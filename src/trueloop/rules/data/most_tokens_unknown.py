@@ -2,8 +2,8 @@
 
 What it sees
 ------------
-In the integer inputs of a model, one id makes up most of the tokens inside the sequences. Padding at the ends does not
-count.
+In the integer inputs of a model with an embedding, one id makes up most of the tokens inside the sequences, and only a
+small part of the embedding's rows is used. Padding at the ends does not count.
 
 Why it hurts
 ------------
@@ -21,12 +21,14 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: shares below 60 %, and inputs with fewer than four distinct ids (bits, DNA with gaps).
+Not reported: shares below 60 %; inputs with fewer than four distinct ids; inputs that use a quarter of the embedding or
+more (boards, pixels, text with many masks); and, in evaluation, an id that is common in training too (a mask from which
+text is generated).
 """
 
 from typing import Final, final
 
-from trueloop.event import InputsSummarized
+from trueloop.event import InputsSummarized, RunEnded
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
 
@@ -35,6 +37,8 @@ __all__ = ["MostTokensUnknown"]
 SHARE: Final = 0.6
 LEAST_TOKENS: Final = 4
 LEAST_ROWS: Final = 32
+USED: Final = 0.25  # of the embedding
+COMMON: Final = 0.3
 
 
 @final
@@ -44,16 +48,28 @@ class MostTokensUnknown(Rule):
     severity = Severity.WARNING
     not_applicable = "no model was given sequences of tokens"
 
-    def on_inputs_summarized(self, event: InputsSummarized) -> Findings:
-        if event.kind != "tokens" or event.most_common is None or event.rows < LEAST_ROWS:
-            return
-        token, share = event.most_common
-        if share < SHARE or event.token_count < LEAST_TOKENS:
-            return
-        yield self.finding(
-            event,
-            f"{share:.0%} of the tokens inside the sequences of `{event.name}` are the id {token}; only "
-            f"{event.token_count} distinct ids occur. The text is probably not in the vocabulary.",
-            fix="Check that the vocabulary belongs to this text: same tokenizer, same case, same file version.",
-            evidence={"token": token, "share": round(share, 3), "distinct": event.token_count, "phase": event.phase},
-        )
+    def __init__(self) -> None:
+        self._events: list[InputsSummarized] = []
+
+    def on_inputs_summarized(self, event: InputsSummarized) -> None:
+        if event.kind == "tokens" and event.most_common is not None and event.rows >= LEAST_ROWS:
+            self._events.append(event)
+
+    def on_run_ended(self, _: RunEnded) -> Findings:
+        trained = {(e.model, e.position): e.most_common for e in self._events if e.phase == "training"}
+        for event in self._events:
+            token, share = event.most_common or (0, 0.0)
+            if share < SHARE or event.token_count < LEAST_TOKENS or event.token_count >= USED * event.table:
+                continue
+            if event.phase == "evaluation":
+                there = trained.get((event.model, event.position))
+                if there is None or (there[0] == token and there[1] >= COMMON):
+                    continue
+            yield self.finding(
+                event,
+                f"{share:.0%} of the tokens inside the sequences of `{event.name}` are the id {token}; only "
+                f"{event.token_count} of {event.table} ids occur. The text is probably not in the vocabulary.",
+                fix="Check that the vocabulary belongs to this text: same tokenizer, same case, same file version.",
+                evidence={"token": token, "share": round(share, 3), "distinct": event.token_count,
+                          "embedding": event.table, "phase": event.phase},
+            )  # fmt: skip

@@ -2,7 +2,8 @@
 
 What it sees
 ------------
-A line calls a model without gradients several times in a row, with the same rows every time.
+A line calls a model in eval mode several times in a row. Each call gets a new tensor with the same rows, and the
+outputs are equal too. No different batch ever arrives there.
 
 Why it hurts
 ------------
@@ -21,8 +22,8 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: one fixed batch that is looked at once per epoch (samples to draw, a sanity check), and repeated calls for
-an average over dropout or noise.
+Not reported: one fixed batch that is looked at once per epoch (samples to draw, a sanity check), the same tensor again
+(to measure the speed), and equal rows with different outputs (noise, sampled or pruned weights, decoding step by step).
 """
 
 from typing import Final, final

@@ -21,18 +21,21 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: zeros and ends of a range that lie near other values, categories, and clipped columns.
+Not reported: zeros and ends of a range that lie near other values, categories, clipped columns, single outliers (also
+when an epoch repeats them), zeros that pad sequences, and numbers such as -1e9 that mask attention.
 """
 
 from typing import Final, final
 
-from trueloop.event import InputsSummarized
+from trueloop.event import InputsSummarized, Repeated
 from trueloop.finding import Severity
 from trueloop.rules.rule import Findings, Rule
 
 __all__ = ["SentinelValuesInInputs"]
 
-GAP: Final = 5.0  # ranges of the other values
+GAP: Final = 5.0  # ranges of the other values, 10th to 90th percentile
+OF_RANGE: Final = 1.5  # whole ranges of the other values
+MASK: Final = 1e8  # larger numbers switch off positions of attention
 
 
 @final
@@ -48,7 +51,8 @@ class SentinelValuesInInputs(Rule):
     def on_inputs_summarized(self, event: InputsSummarized) -> Findings:
         if event.kind != "features" or (event.model, event.position) in self._seen:
             return
-        found = [(i, c.repeated) for i, c in enumerate(event.columns) if c.repeated and c.repeated.gap >= GAP]
+        flat = len(event.shape) == 2
+        found = [(i, c.repeated) for i, c in enumerate(event.columns) if c.repeated and _is_code(c.repeated, flat)]
         if not found:
             return
         self._seen.add((event.model, event.position))
@@ -64,3 +68,8 @@ class SentinelValuesInInputs(Rule):
             evidence={"feature": index, "value": repeated.value, "share": round(repeated.share, 4),
                       "gap_in_ranges": round(repeated.gap, 1), "features": [i for i, _ in found][:16]},
         )  # fmt: skip
+
+
+def _is_code(repeated: Repeated, flat: bool) -> bool:
+    far = repeated.gap >= GAP and repeated.of_range >= OF_RANGE
+    return far and abs(repeated.value) < MASK and (flat or repeated.value != 0)

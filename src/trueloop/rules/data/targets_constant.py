@@ -2,7 +2,8 @@
 
 What it sees
 ------------
-A loss function was called on many training batches, and all targets that were sampled are equal.
+The only loss function of a training was called on many batches. Its targets come from a loader, or were picked from a
+tensor of the script, and all of them are equal: at least 1,000.
 
 Why it hurts
 ------------
@@ -19,19 +20,20 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: the constant targets of a GAN's discriminator (real, fake), of contrastive losses, and losses on a line
-that other calls give other targets.
+Not reported: constants made for the loss (real and fake of a GAN, the zeros of a contrastive loss or of a physical
+residual), and runs with several loss functions.
 """
 
 from typing import Final, final
 
-from trueloop.event import RunEnded, TargetsSummarized
+from trueloop.event import Place, RunEnded, StepProgram, TargetsSummarized
 from trueloop.finding import Severity
+from trueloop.rules.program_view import LOSSES, ProgramView
 from trueloop.rules.rule import Findings, Rule
 
 __all__ = ["TargetsConstant"]
 
-LEAST: Final = 64
+LEAST: Final = 1000
 LEAST_CALLS: Final = 4
 
 
@@ -44,6 +46,14 @@ class TargetsConstant(Rule):
 
     def __init__(self) -> None:
         self._events: list[TargetsSummarized] = []
+        self._picked: set[Place | None] = set()
+        """Lines with a loss whose targets come from the data."""
+
+    def on_step_program(self, event: StepProgram) -> None:
+        view = ProgramView(event)
+        for operation in event.operations if event.phase == "training" else ():
+            if operation.name in LOSSES and len(operation.inputs) > 1 and view.is_sampled(operation.inputs[1]):
+                self._picked.add(operation.place)
 
     def on_targets_summarized(self, event: TargetsSummarized) -> None:
         self._events.append(event)
@@ -54,6 +64,8 @@ class TargetsConstant(Rule):
             return  # several losses: one may be a discriminator's, whose targets are constant by design
         (event,) = trained
         labels, there = event.training, event.evaluation
+        if event.place not in self._picked:
+            return
         if labels is None or labels.distinct != 1 or labels.count < LEAST or event.function == "kl_div":
             return
         shown = "" if there is None else f" In evaluation there are {there.distinct} distinct targets."

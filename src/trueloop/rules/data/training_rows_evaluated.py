@@ -12,7 +12,8 @@ has its neighbors, and their targets, in the training set. The score is too good
 
 Evidence
 --------
-The number of rows that were evaluated and how many of them were trained on, or the share of equal stretches.
+The number of rows that were evaluated and how many of them were trained on, or the share of windows whose last steps
+lie inside training windows.
 
 Use instead
 -----------
@@ -21,11 +22,11 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: a score on all the training rows, or on some of them beside a real validation; rows that are common in
-the training data itself; numbers with few distinct values, whose stretches repeat by chance.
+Not reported: a score on training rows only, or on all of them; one function that scores both sets, batch by batch;
+rows that are evaluated first and trained on later; targets that a model computes for its own training (Q-learning);
+the past of a validation window, if its last steps are new; rows with few distinct values, which are equal by chance.
 """
 
-import math
 from typing import Final, final
 
 from trueloop.event import RowsCompared
@@ -36,9 +37,9 @@ __all__ = ["TrainingRowsEvaluated"]
 
 ROWS: Final = 8
 SHARE: Final = 0.05
-WHOLE: Final = 0.98
-STRETCHES: Final = 0.3
-LEAST_STRETCHES: Final = 100
+WHOLE: Final = 0.9  # of the training rows
+WINDOWS: Final = 0.5
+LEAST_WINDOWS: Final = 32
 
 
 @final
@@ -50,26 +51,25 @@ class TrainingRowsEvaluated(Rule):
     explained_by = ("train-validation-overlap",)
 
     def on_rows_compared(self, event: RowsCompared) -> Findings:
-        after = event.shared - event.before_training
-        natural = event.training_repeats * event.rows
-        if event.rows and after >= ROWS and after / event.rows >= SHARE:
-            whole = event.shared >= WHOLE * event.rows
-            if after > 3 * natural + 4 * math.sqrt(natural) and not whole:
-                yield self.finding(
-                    event,
-                    f"{after:,} of {event.rows:,} rows that are evaluated here were trained on before.",
-                    fix="Split the data before rows are repeated, cut or sampled; no row may be on both sides.",
-                    evidence={"evaluated": event.rows, "trained_on": after, "share": round(after / event.rows, 3),
-                              "training_rows": event.training_rows, "training_at": event.training_place},
-                )  # fmt: skip
-                return
-        share = event.shared_stretches / max(1, event.stretches)
-        if event.stretches >= LEAST_STRETCHES and share >= STRETCHES and event.shared < WHOLE * event.rows:
+        if event.alternating or event.shared >= WHOLE * event.training_rows:
+            return
+        rows = event.mixed
+        if rows >= ROWS and rows >= SHARE * event.rows and rows > 3 * event.expected:
             yield self.finding(
                 event,
-                f"{share:.0%} of the windows' contents that are evaluated here are also inside training windows: the "
-                "two sets overlap in time.",
+                f"{rows:,} of {event.rows:,} rows that are evaluated here were trained on before.",
+                fix="Split the data before rows are repeated, cut or sampled; no row may be on both sides.",
+                evidence={"evaluated": event.rows, "trained_on": rows, "share": round(rows / event.rows, 3),
+                          "by_chance": round(event.expected, 1), "training_rows": event.training_rows,
+                          "training_at": event.training_place},
+            )  # fmt: skip
+        elif event.windows >= LEAST_WINDOWS and event.known_windows >= WINDOWS * event.windows:
+            share = event.known_windows / event.windows
+            yield self.finding(
+                event,
+                f"The last steps of {share:.0%} of the {event.windows:,} windows that are evaluated here lie inside "
+                "training windows: the two sets overlap in time.",
                 fix="Split the series in time first, then cut windows out of each part.",
-                evidence={"stretches": event.stretches, "shared": event.shared_stretches, "share": round(share, 3),
+                evidence={"windows": event.windows, "inside_training": event.known_windows, "share": round(share, 3),
                           "training_at": event.training_place},
             )  # fmt: skip

@@ -20,8 +20,9 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: factors (a weight or a temperature that is detached on purpose), terms that do not depend on a parameter,
-and numbers that are only printed.
+Not reported: factors (a weight or a temperature that is detached on purpose), terms that do not depend on a trained
+parameter (a teacher's), baselines that are subtracted, targets inside a square, straight-through terms, constants, and
+numbers that are only printed.
 """
 
 import ast
@@ -29,13 +30,16 @@ from typing import Final, final
 
 from trueloop.event import Operation, Place, StepProgram
 from trueloop.finding import Finding, Severity
-from trueloop.rules.program_view import ProgramView
+from trueloop.rules.program_view import VIEWS, ProgramView
 from trueloop.rules.rule import Findings, Rule, on_line
 from trueloop.usercode.source import source_of
 
 __all__ = ["LossTermWithoutGradient"]
 
-_SUMS: Final = frozenset({"add", "sub", "__add__", "__radd__", "__sub__", "__rsub__", "__iadd__", "__isub__", "add_"})
+_ADDS: Final = frozenset({"add", "__add__", "__radd__", "__iadd__", "add_"})
+_SUMS: Final = _ADDS | {"sub", "__sub__", "__rsub__", "__isub__", "rsub", "sub_"}
+_PRODUCTS: Final = frozenset({"mul", "div", "__mul__", "__rmul__", "__truediv__", "__imul__", "__itruediv__", "mul_"})
+_LINEAR: Final = VIEWS | {"neg", "__neg__", "mean", "sum", "stack", "cat"}
 _NUMBERS: Final = ("item", "__float__", "tolist")
 
 
@@ -46,39 +50,52 @@ class LossTermWithoutGradient(Rule):
     severity = Severity.ERROR
     not_applicable = "no training step was recorded"
 
+    def __init__(self) -> None:
+        self._added: dict[Place, str] = {}
+        """The number that a line added in an earlier step."""
+
     def on_step_program(self, event: StepProgram) -> Findings:
         if event.phase != "training" or not event.losses:
             return
         view = ProgramView(event)
-        for operation in event.operations:
+        summed = _summed(view)
+        trained = _trained(view)
+        for position, operation in enumerate(event.operations):
             if operation.name not in _SUMS or operation.model >= 0 or not operation.outputs:
                 continue
-            result = operation.outputs[0]
-            if result not in view.on_loss_path or view.values[result].shape not in ((), (1,)):
-                continue
-            if not view.values[result].grad:
-                continue
-            yield from self._cut_tensor(event, view, operation)
-            yield from self._cut_number(event, view, operation)
+            result = view.values[operation.outputs[0]]
+            if operation.outputs[0] in summed and result.shape in ((), (1,)) and result.grad:
+                yield from self._cut_tensor(event, view, operation, trained)
+                yield from self._cut_number(event, view, position, trained)
 
-    def _cut_tensor(self, event: StepProgram, view: ProgramView, operation: Operation) -> Findings:
-        for index in operation.inputs:
+    def _cut_tensor(
+        self, event: StepProgram, view: ProgramView, operation: Operation, trained: frozenset[int]
+    ) -> Findings:
+        if operation.name not in _ADDS or len(operation.inputs) != 2:
+            return  # what is subtracted is a baseline
+        for index, other in (operation.inputs, operation.inputs[::-1]):
             value = view.values[index]
-            if value.grad or index not in view.learned or value.origin != "operation":
+            if value.grad or value.origin != "operation" or not view.values[other].grad or value.mean == 0:
                 continue
+            behind = frozenset(view.behind(index))
+            if trained.isdisjoint(behind) or view.through_views(other) in behind or index in view.behind(other):
+                continue  # of a teacher; straight-through; a maximum that was taken out before
             made = view.place_of(index)
             yield self._report(event, operation, value.mean, made, "has no graph (detach or no_grad)")
 
-    def _cut_number(self, event: StepProgram, view: ProgramView, operation: Operation) -> Findings:
+    def _cut_number(self, event: StepProgram, view: ProgramView, position: int, trained: frozenset[int]) -> Findings:
         """`loss + beta * kl.item()`, also where the number was assigned to a name first."""
-        if len(operation.inputs) > 1 or operation.place is None:
+        operation = event.operations[position]
+        if operation.name not in _ADDS or len(operation.inputs) > 1 or not operation.place or not operation.options:
             return
-        before = event.operations[: event.operations.index(operation)]
-        for taken in before:
+        added = operation.options[0][1]
+        earlier = self._added.setdefault(operation.place, added)
+        for taken in event.operations[:position]:
             if taken.name not in _NUMBERS or taken.number is None or not taken.inputs or taken.place is None:
                 continue
-            source = view.values[taken.inputs[0]]
-            if source.grad and taken.inputs[0] in view.learned and _feeds(taken.place, operation.place):
+            if added == earlier and added != repr(taken.number):
+                continue  # perhaps a constant beside the number: seen once, or the same as before
+            if not trained.isdisjoint(view.behind(taken.inputs[0])) and _feeds(taken.place, operation.place):
                 yield self._report(event, operation, taken.number, taken.place, f"is a number: `.{taken.name}()`")
 
     def _report(
@@ -92,6 +109,32 @@ class LossTermWithoutGradient(Rule):
             evidence={"term": number, "cut_at": cut, "added_at": operation.place},
             place=operation.place,
         )
+
+
+def _summed(view: ProgramView) -> frozenset[int]:
+    """The values that are terms of a loss: sums, means and constant factors lead from them to it."""
+    found, waiting = set(view.program.losses), list(view.program.losses)
+    while waiting:
+        maker = view.maker(waiting.pop())
+        if maker is None:
+            continue
+        sources = [index for index in maker.inputs if view.values[index].grad]
+        scaled = maker.name in _PRODUCTS and len(sources) == 1
+        if scaled or maker.name in _SUMS or maker.name in _LINEAR:
+            waiting += [index for index in sources if index not in found]
+            found.update(sources)
+    return frozenset(found)
+
+
+def _trained(view: ProgramView) -> frozenset[int]:
+    """The parameters that the losses send a gradient to."""
+    seen, waiting = set(view.program.losses), list(view.program.losses)
+    while waiting:
+        maker = view.maker(waiting.pop())
+        sources = [] if maker is None else [i for i in maker.inputs if view.values[i].grad and i not in seen]
+        seen.update(sources)
+        waiting += sources
+    return frozenset(index for index in seen if view.values[index].origin == "parameter")
 
 
 def _feeds(taken: Place, used: Place) -> bool:

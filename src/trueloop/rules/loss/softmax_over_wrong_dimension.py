@@ -3,7 +3,8 @@
 What it sees
 ------------
 In a recorded step, the `softmax` or `log_softmax` of a prediction runs over the dimension of the samples, or over the
-height or width of a convolution's output, which has its classes in dimension 1.
+height or width of a convolution's output, and the result is used as probabilities of classes in dimension 1: for an
+`argmax(1)`, for a loss with class numbers, or against a one-hot target.
 
 Why it hurts
 ------------
@@ -20,7 +21,8 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: attention, a softmax over flattened pixels (keypoints), and tensors whose dimensions are not certain.
+Not reported: attention and pooling weights, a softmax over pixels that is compared with positions (keypoints, lanes),
+and tensors whose dimensions are not certain.
 Contrastive losses that compare a batch with itself (`[B, B]`) may normalize over either dimension.
 """
 
@@ -28,13 +30,16 @@ from typing import Final, final
 
 from trueloop.event import Operation, StepProgram
 from trueloop.finding import Severity
-from trueloop.rules.program_view import ProgramView
+from trueloop.rules.program_view import ELEMENTWISE, LOSSES, VIEWS, ProgramView
 from trueloop.rules.rule import Findings, Rule
 
 __all__ = ["SoftmaxOverWrongDimension"]
 
 _CONVOLUTIONS: Final = ("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
 _KEEPS: Final = frozenset({"mul", "div", "__truediv__", "__mul__", "__rmul__", "add", "float", "interpolate"})
+
+_PASSES: Final = VIEWS | {"log", "clamp", "clamp_min", "clip", "neg"}
+_CLASS_LOSSES: Final = ("nll_loss", "cross_entropy", "multi_margin_loss")
 
 
 @final
@@ -53,7 +58,7 @@ class SoftmaxOverWrongDimension(Rule):
             shape = view.values[operation.inputs[0]].shape
             if dim is None or operation.inputs[0] not in view.learned or shape[dim] < 2:
                 continue
-            if wrong := self._why(view, operation, dim):
+            if (wrong := self._why(view, operation, dim)) and _gives_classes(view, operation.outputs[0]):
                 yield self.finding(
                     event,
                     f"`{operation.name}(dim={dim})` of scores {list(shape)} normalizes over {wrong}.",
@@ -65,7 +70,7 @@ class SoftmaxOverWrongDimension(Rule):
     def _why(self, view: ProgramView, operation: Operation, dim: int) -> str:
         scores = operation.inputs[0]
         shape = view.values[scores].shape
-        if dim == 0 and len(shape) == 2 and shape[0] != shape[1] and view.sample_dim(scores) == 0:
+        if dim == 0 and len(shape) == 2 and 1 < shape[1] != shape[0] and view.sample_dim(scores) == 0:
             return f"the {shape[0]} samples of the batch, not over the {shape[1]} classes"
         if dim >= 2 and len(shape) >= 3 and _is_convolution(view, scores):
             side = "height" if dim == len(shape) - 2 else "width"
@@ -85,3 +90,44 @@ def _is_convolution(view: ProgramView, value: int) -> bool:
             return False
         value = maker.inputs[0]
     return False
+
+
+def _gives_classes(view: ProgramView, value: int) -> bool:
+    """Is it read as probabilities of classes in dimension 1?"""
+    waiting, seen = [value], {value}
+    for _ in range(24):
+        if not waiting:
+            return False
+        value = waiting.pop(0)
+        for reader in view.readers.get(value, []):
+            if _reads_classes(view, reader, value):
+                return True
+            alone = reader.name in ELEMENTWISE and len(reader.inputs) == 1
+            if (reader.name in _PASSES or alone) and reader.inputs[0] == value:
+                waiting += [output for output in reader.outputs if output not in seen]
+                seen.update(reader.outputs)
+    return False
+
+
+def _reads_classes(view: ProgramView, reader: Operation, value: int) -> bool:
+    shape = view.values[value].shape
+    if len(shape) < 2 or value not in reader.inputs:
+        return False
+    if reader.name in _CLASS_LOSSES:
+        return reader.inputs[0] == value
+    if reader.name in ("argmax", "max", "topk", "gather"):
+        position = 2 if reader.name == "topk" else 1
+        return view.option(reader, "dim", position) in ("1", "-1" if len(shape) == 2 else "1")
+    if reader.name == "__getitem__":
+        return reader.inputs[0] == value and len(reader.inputs) == 3
+    if reader.name in ELEMENTWISE or reader.name in LOSSES:
+        return any(_is_one_hot(view, other, shape) for other in reader.inputs[:2] if other != value)
+    return False
+
+
+def _is_one_hot(view: ProgramView, value: int, shape: tuple[int, ...]) -> bool:
+    """Zeros and ones, one in each sample or pixel, along dimension 1."""
+    target = view.values[value]
+    if target.shape != shape or value in view.learned or target.mean is None:
+        return False
+    return (target.smallest, target.largest) == (0, 1) and abs(target.mean * shape[1] - 1) < 1e-3

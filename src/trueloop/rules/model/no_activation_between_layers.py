@@ -20,8 +20,9 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: a width smaller than the input and the output (low-rank factors, LoRA, the code of an autoencoder),
-layers whose output several others read (query, key and value), and anything between the two that is not linear.
+Not reported: a width not above the input and the output (low-rank factors, the code of an autoencoder), a branch beside
+another linear layer on the same input (LoRA), outputs that several others read or that the model returns, frozen
+layers, and anything between the two that is not linear.
 """
 
 from typing import Final, final
@@ -50,12 +51,12 @@ class NoActivationBetweenLayers(Rule):
             return
         view = ProgramView(event)
         for operation in event.operations:
-            if operation.name not in _LINEAR or len(operation.inputs) < 2 or operation.inputs[0] not in view.from_data:
+            if operation.name not in _LINEAR or len(operation.inputs) < 2 or operation.model < 0:
                 continue
             following = _only_reader(view, operation.outputs[0])
             if following is None or following.name not in _LINEAR or not following.place:
                 continue
-            if following.inputs[1] == operation.inputs[1]:
+            if following.inputs[1] == operation.inputs[1] or _has_sibling(view, operation):
                 continue
             (width, entering), (leaving, again) = (view.values[o.inputs[1]].shape for o in (operation, following))
             if again != width or width <= min(entering, leaving) or not _both_train(view, operation, following):
@@ -74,10 +75,10 @@ class NoActivationBetweenLayers(Rule):
 def _only_reader(view: ProgramView, value: int) -> Operation | None:
     """The one operation that reads a value, behind reshapes and dropout."""
     for _ in range(6):
-        readers = view.readers.get(value, [])
+        readers = [reader for reader in view.readers.get(value, []) if reader.outputs]
         if len(readers) != 1 or readers[0].inputs[0] != value or value in view.predictions:
             return None
-        if readers[0].name not in _NOTHING or not readers[0].outputs:
+        if readers[0].name not in _NOTHING:
             return readers[0]
         value = readers[0].outputs[0]
     return None
@@ -87,3 +88,12 @@ def _both_train(view: ProgramView, *operations: Operation) -> bool:
     """A frozen projection is another matter: it was trained for something else."""
     weights = [view.values[operation.inputs[1]] for operation in operations]
     return all(weight.origin == "parameter" and weight.grad and len(weight.shape) == 2 for weight in weights)
+
+
+def _has_sibling(view: ProgramView, operation: Operation) -> bool:
+    """Another linear layer reads the same input: LoRA beside its base, one of several projections."""
+    entering = view.through_views(operation.inputs[0])
+    return any(
+        other is not operation and other.name in _LINEAR and view.through_views(other.inputs[0]) == entering
+        for other in view.operations
+    )

@@ -3,8 +3,8 @@
 What it sees
 ------------
 In a recorded step, a model adds a table that depends on no data (a positional encoding or embedding) to a tensor of
-[batch, time, features]. The added part varies along the batch and not along the time, or it is one row of a table with
-many rows, the same at every time step.
+[batch, time, features]. The added part is cut to the size of the batch and not to the time, or it is one row,
+chosen by a size of the input (`pe[:, x.size(1)]`), the same at every time step.
 
 Why it hurts
 ------------
@@ -21,15 +21,17 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: [time, batch, features] inputs, biases and class tokens, and tensors whose first dimension is not certain
-to be the batch.
+Not reported: [time, batch, features] inputs, biases, class tokens and noise, one vector per sample (the time step of a
+diffusion, a learned latent), rows chosen by a number that is no size of the input (a language, a level), and tensors
+whose first dimension is not certain to be the batch.
 """
 
+import re
 from typing import Final, final
 
 from trueloop.event import Operation, StepProgram
 from trueloop.finding import Severity
-from trueloop.rules.program_view import ProgramView
+from trueloop.rules.program_view import RANDOM, ProgramView
 from trueloop.rules.rule import Findings, Rule
 
 __all__ = ["PositionsNotAlongSequence"]
@@ -60,7 +62,9 @@ class PositionsNotAlongSequence(Rule):
             return
         rows = (1,) * (3 - len(added)) + added
         evidence = {"sequence": list(shape), "added": list(added)}
-        if rows[0] == shape[0] > 1 and rows[1] == 1 and rows[0] != shape[1]:
+        if any((maker := view.maker(index)) is not None and maker.name in RANDOM for index in view.behind(table)):
+            return
+        if rows[0] == shape[0] > 1 and rows[1] == 1 and rows[0] != shape[1] and _is_cut(view, table, shape[0]):
             yield self.finding(
                 event,
                 f"Position vectors {list(added)} are added to {list(shape)} ([batch, time, features]): they differ "
@@ -70,7 +74,7 @@ class PositionsNotAlongSequence(Rule):
                 evidence=evidence,
                 place=operation.place,
             )
-        elif rows[:2] == (1, 1) and (length := _one_row_of(view, table, shape[2])) >= shape[1]:
+        elif rows[:2] == (1, 1) and (length := _one_row_of(view, table, shape)) >= shape[1]:
             yield self.finding(
                 event,
                 f"One row of a table of {length} positions is added to every time step of {list(shape)} "
@@ -81,15 +85,36 @@ class PositionsNotAlongSequence(Rule):
             )
 
 
-def _one_row_of(view: ProgramView, value: int, features: int) -> int:
-    """The rows of the table that one row was taken from by an index; 0: it was not."""
+def _is_cut(view: ProgramView, value: int, size: int) -> bool:
+    """It was cut out of a table with more rows, or looked up there."""
+    for _ in range(6):
+        maker = view.maker(value)
+        if maker is None or not maker.inputs:
+            return False
+        if maker.name == "embedding":
+            return len(maker.inputs) > 1 and view.values[maker.inputs[1]].shape[0] > size
+        source = view.values[maker.inputs[0]]
+        if maker.name in ("__getitem__", "narrow") and max(source.shape[:-1], default=0) > size:
+            return source.origin in ("parameter", "buffer", "operation")
+        value = maker.inputs[0]
+    return False
+
+
+def _one_row_of(view: ProgramView, value: int, shape: tuple[int, ...]) -> int:
+    """The rows of the table that one row was taken from, by a size of the input as the index; 0: it was not."""
     for _ in range(6):
         maker = view.maker(value)
         if maker is None or not maker.inputs:
             return 0
         source = view.values[maker.inputs[0]].shape
-        if maker.name in ("__getitem__", "select") and source and source[-1] == features:
+        if maker.name in ("__getitem__", "select") and source and source[-1] == shape[2]:
             rows = [size for size in source[:-1] if size > 1]
-            return rows[0] if len(rows) == 1 else 0
+            return rows[0] if len(rows) == 1 and _numbers(maker) & {shape[0], shape[1], shape[1] - 1} else 0
         value = maker.inputs[0]
     return 0
+
+
+def _numbers(operation: Operation) -> set[int]:
+    """The integers of an index, without those of slices."""
+    text = re.sub(r"slice\([^)]*\)", "", " ".join(value for _, value in operation.options))
+    return {int(number) for number in re.findall(r"(?<![\w.-])\d+(?![\w.])", text)}

@@ -1,0 +1,216 @@
+"""Rows that are evaluated, looked up among those that were trained on, however the batches were cut."""
+
+import weakref
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from trueloop.event import Place, RowsCompared
+from trueloop.measure.rows import digests, stretches
+from trueloop.measure.tensors import evenly_spaced, is_plain, is_readable
+from trueloop.observers.observer import Observer
+from trueloop.taps.calls import ModuleCall, RunEnd, tensors_in
+
+__all__ = ["EvaluatedRowsObserver"]
+
+MOST_DIGESTS: Final = 20_000  # rows remembered of each side
+MOST_ELEMENTS: Final = 2**25  # read of each side
+MOST_STRETCHES: Final = 200_000
+WINDOW_ROWS: Final = 256  # of a call
+FEW_LEVELS: Final = 400  # distinct numbers: with fewer, rows are equal by chance
+LEAST_FEATURES: Final = 4  # numbers in a row: shorter rows are equal by chance
+ON_DEVICE: Final = 6  # calls on a device that are read: each makes the host wait
+ALTERNATING: Final = 0.8
+MIXED: Final = 0.02
+
+
+@dataclass(slots=True)
+class _Trained:
+    """The rows that a model was trained on."""
+
+    place: Place | None
+    digests: set[int] = field(default_factory=set)
+    inner: set[int] = field(default_factory=set)
+    """Stretches of numbers that do not end their row."""
+    levels: set[float] = field(default_factory=set)  # distinct numbers, up to a limit
+    calls: int = 0
+    seen: int = 0
+    elements: int = 0
+    twins: int = 0  # rows that equal another one of their batch
+
+    def expected(self) -> float:
+        """Share of other rows that would be among these by chance: none where numbers are continuous."""
+        if len(self.levels) > FEW_LEVELS or not self.twins:
+            return 0.0
+        return min(1.0, 2 * self.twins / self.seen * len(self.digests) / (self.seen / self.calls))
+
+
+@dataclass(slots=True)
+class _Evaluated:
+    """The rows of one evaluating line."""
+
+    digests: set[int] = field(default_factory=set)
+    early: set[int] = field(default_factory=set)  # not trained on when they came, by a model in training
+    mixed: set[int] = field(default_factory=set)
+    windows: dict[int, bool] = field(default_factory=dict)  # row: its end was trained on, when it came last
+    ends: set[float] = field(default_factory=set)  # distinct numbers at the ends of windows
+    batches: set[int] = field(default_factory=set)
+    calls: int = 0
+    seen: int = 0
+    elements: int = 0
+    changes: int = 0  # calls with training between them and the call before
+    trainings: int = 0  # at the latest call
+    batch: int = 0
+    tensor: weakref.ref[Tensor] | None = None
+    output: int | None = None
+    run: int = 0
+    in_a_row: int = 0
+
+
+class EvaluatedRowsObserver(Observer):
+    emits = (RowsCompared,)
+
+    def prepare(self) -> None:
+        self._trained: dict[int, _Trained] = {}
+        self._evaluated: dict[tuple[int, Place | None], _Evaluated] = {}
+        self._repeated: _Evaluated | None = None
+        """The line whose call is running, if its batch equals the one before."""
+
+    @torch.no_grad()
+    def module_call_started(self, call: ModuleCall) -> None:
+        self._repeated = None
+        known = self.objects.model(call.module)
+        if known is None or call.recalibration:
+            return
+        tensors = _aligned(call)
+        if not tensors or tensors[0][0].numel() < LEAST_FEATURES:
+            return
+        if call.grad and call.training:
+            trained = self._trained.setdefault(known.number, _Trained(call.place))
+            trained.calls += 1
+            if _wants(trained, tensors):
+                _train(trained, tensors)
+        elif (known.number, call.place) in self._evaluated or len(self._evaluated) < 64:
+            line = self._evaluated.setdefault((known.number, call.place), _Evaluated())
+            line.calls += 1
+            if _wants(line, tensors):
+                self._evaluate(line, self._trained.get(known.number), tensors, call)
+
+    def _evaluate(self, line: _Evaluated, trained: _Trained | None, tensors: list[Tensor], call: ModuleCall) -> None:
+        rows = _rows(tensors)
+        batch = hash(tuple(rows))
+        trainings = 0 if trained is None else trained.calls
+        line.changes += line.calls > 1 and trainings != line.trainings
+        again = batch == line.batch and trainings == line.trainings and not call.training and len(set(rows)) > 1
+        if again and line.tensor is not None and line.tensor() is not tensors[0]:
+            self._repeated = line
+        else:
+            line.run, line.output = 1, None
+        line.batch, line.trainings, line.tensor = batch, trainings, weakref.ref(tensors[0])
+        line.batches.add(batch)
+        line.digests.update(rows)
+        line.seen += len(rows)
+        line.elements += tensors[0].numel()
+        if trained is None:
+            return
+        shared = {row for row in rows if row in trained.digests}
+        line.early.update(row for row in rows if row not in shared)
+        if MIXED * len(rows) < sum(row in shared for row in rows) < (1 - MIXED) * len(rows):
+            line.mixed |= shared
+        if _is_series(tensors[0]):
+            listed, ends = stretches(tensors[0][:WINDOW_ROWS])
+            for row, pieces in zip(rows, listed, strict=False):
+                if pieces[-1]:
+                    line.windows[row] = pieces[-1] in trained.inner
+            line.ends.update(ends.reshape(-1).tolist())
+
+    @torch.no_grad()
+    def module_call_ended(self, call: ModuleCall) -> None:
+        """Equal batches with different outputs are no repetition: weights were pruned, sampled or replaced."""
+        line = self._repeated
+        if line is None or call.failed:
+            return
+        outputs = [t for t in tensors_in(call.output) if is_plain(t) and is_readable(t) and t.ndim]
+        output = hash(tuple(digests(evenly_spaced(outputs[0], 64)))) if outputs else None
+        line.run = line.run + 1 if output is not None and line.output in (None, output) else 1
+        line.output = output
+        line.in_a_row = max(line.in_a_row, line.run)
+
+    @torch.no_grad()
+    def run_ended(self, end: RunEnd) -> None:
+        for (model, place), line in self._evaluated.items():
+            trained = self._trained.get(model)
+            if trained is None or not line.digests:
+                continue
+            shared = line.digests & trained.digests
+            windows = {row: known for row, known in line.windows.items() if row not in trained.digests}
+            fine = len(trained.levels) > FEW_LEVELS and len(line.ends) >= min(FEW_LEVELS, len(windows) / 2)
+            many = line.calls >= 8 and len(line.batches) >= ALTERNATING * line.calls
+            self.emit(
+                RowsCompared,
+                place,
+                model,
+                len(line.digests),
+                len(shared),
+                len(trained.digests),
+                trained.expected() * len(line.digests),
+                len(windows) if fine else 0,
+                sum(windows.values()) if fine else 0,
+                line.calls,
+                len(line.batches),
+                line.in_a_row,
+                len(shared & line.early),
+                len(line.mixed - line.early),
+                many and line.changes >= ALTERNATING * (line.calls - 1),
+                trained.place,
+            )
+
+
+def _aligned(call: ModuleCall) -> list[Tensor]:
+    """The tensors that a model is called with, if each has the samples in its first dimension; the first one has rows.
+
+    Nodes of a graph, hidden states and learned inputs are no samples.
+    """
+    tensors = [*tensors_in(call.args), *tensors_in(call.kwargs)]
+    if not tensors or any(not is_plain(t) or not is_readable(t) or t.requires_grad or not t.ndim for t in tensors):
+        return []
+    if len({t.shape[0] for t in tensors}) > 1:
+        return []
+    return sorted(tensors, key=lambda t: t.ndim < 2) if any(t.ndim > 1 for t in tensors) else []
+
+
+def _wants(side: _Trained | _Evaluated, tensors: list[Tensor]) -> bool:
+    on_device = not tensors[0].is_cpu and side.calls > ON_DEVICE
+    return not on_device and side.seen < MOST_DIGESTS and side.elements < MOST_ELEMENTS
+
+
+def _rows(tensors: list[Tensor]) -> list[int]:
+    if len(tensors) == 1:
+        return digests(tensors[0])
+    return [hash(parts) for parts in zip(*(digests(t) for t in tensors), strict=True)]
+
+
+def _train(trained: _Trained, tensors: list[Tensor]) -> None:
+    rows = _rows(tensors)
+    trained.digests.update(rows)
+    trained.seen += len(rows)
+    trained.elements += tensors[0].numel()
+    trained.twins += sum(count for count in Counter(rows).values() if count > 1)
+    if not tensors[0].dtype.is_floating_point:
+        return
+    if len(trained.levels) <= FEW_LEVELS:
+        trained.levels.update(tensors[0].detach().reshape(-1)[:2048].tolist())
+    if _is_series(tensors[0]) and len(trained.inner) < MOST_STRETCHES:
+        trained.inner.update(_inner(stretches(tensors[0][:WINDOW_ROWS])[0]))
+
+
+def _inner(listed: list[list[int]]) -> Iterator[int]:
+    return (piece for pieces in listed for piece in pieces[:-1] if piece)
+
+
+def _is_series(tensor: Any) -> bool:
+    return bool(tensor.dtype.is_floating_point and tensor.ndim in (2, 3))
