@@ -1,4 +1,4 @@
-"""Rows that are evaluated, looked up among those that were trained on, however the batches were cut."""
+"""Evaluated rows, looked up among the training rows, however the batches were cut."""
 
 import weakref
 from collections import Counter
@@ -130,7 +130,7 @@ class EvaluatedRowsObserver(Observer):
 
     @torch.no_grad()
     def module_call_ended(self, call: ModuleCall) -> None:
-        """Equal batches with different outputs are no repetition: weights were pruned, sampled or replaced."""
+        """Equal batches with different outputs do not count: weights were pruned, sampled or replaced."""
         line = self._repeated
         if line is None or call.failed:
             return
@@ -148,7 +148,9 @@ class EvaluatedRowsObserver(Observer):
                 continue
             shared = line.digests & trained.digests
             windows = {row: known for row, known in line.windows.items() if row not in trained.digests}
-            fine = len(trained.levels) > FEW_LEVELS and len(line.ends) >= min(FEW_LEVELS, len(windows) / 2)
+            fine = len(trained.levels) >= min(FEW_LEVELS, len(trained.digests) / 2) and len(line.ends) >= min(
+                FEW_LEVELS, len(windows) / 2
+            )
             many = line.calls >= 8 and len(line.batches) >= ALTERNATING * line.calls
             self.emit(
                 RowsCompared,
@@ -173,7 +175,7 @@ class EvaluatedRowsObserver(Observer):
 def _aligned(call: ModuleCall) -> list[Tensor]:
     """The tensors that a model is called with, if each has the samples in its first dimension; the first one has rows.
 
-    Nodes of a graph, hidden states and learned inputs are no samples.
+    Nodes of a graph, hidden states and learned inputs do not count.
     """
     tensors = [*tensors_in(call.args), *tensors_in(call.kwargs)]
     if not tensors or any(not is_plain(t) or not is_readable(t) or t.requires_grad or not t.ndim for t in tensors):

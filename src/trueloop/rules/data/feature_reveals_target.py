@@ -26,11 +26,10 @@ that lie apart but spread, data in which several features separate the classes, 
 alike, and fewer than 200 different rows. If the column is known before the answer is needed, allow it.
 """
 
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import Column, InputsSummarized
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["FeatureRevealsTarget"]
 
@@ -45,11 +44,7 @@ OTHERS: Final = 0.9  # best other feature; more: the problem is easy
 MAJORITY: Final = 0.98
 
 
-@final
-class FeatureRevealsTarget(Rule):
-    code = "DAT114"
-    name = "feature-reveals-target"
-    severity = Severity.WARNING
+class FeatureRevealsTarget(Rule, code="DAT114", severity=Severity.WARNING):
     not_applicable = "no table of features went into a model with a loss per row"
 
     def on_inputs_summarized(self, event: InputsSummarized) -> Findings:

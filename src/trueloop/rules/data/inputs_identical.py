@@ -26,12 +26,11 @@ that are not compared (time steps, a hidden state), one tensor that the script g
 models, and constant inputs without a target (a bandit's state).
 """
 
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import InputsSummarized, RunEnded, StepProgram, TargetsSummarized
-from trueloop.finding import Severity
 from trueloop.rules.program_view import ProgramView
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["InputsIdentical"]
 
@@ -39,11 +38,7 @@ LEAST_ROWS: Final = 64
 SHARE: Final = 0.95
 
 
-@final
-class InputsIdentical(Rule):
-    code = "DAT115"
-    name = "inputs-identical"
-    severity = Severity.ERROR
+class InputsIdentical(Rule, code="DAT115", severity=Severity.ERROR):
     not_applicable = "no model was trained on rows of tensors"
 
     def __init__(self) -> None:

@@ -26,11 +26,10 @@ more (boards, pixels, text with many masks); and, in evaluation, an id that is c
 text is generated).
 """
 
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import InputsSummarized, RunEnded
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["MostTokensUnknown"]
 
@@ -41,11 +40,7 @@ USED: Final = 0.25  # of the embedding
 COMMON: Final = 0.3
 
 
-@final
-class MostTokensUnknown(Rule):
-    code = "DAT116"
-    name = "most-tokens-unknown"
-    severity = Severity.WARNING
+class MostTokensUnknown(Rule, code="DAT116", severity=Severity.WARNING):
     not_applicable = "no model was given sequences of tokens"
 
     def __init__(self) -> None:

@@ -26,11 +26,10 @@ Not reported: one fixed batch that is looked at once per epoch (samples to draw,
 (to measure the speed), and equal rows with different outputs (noise, sampled or pruned weights, decoding step by step).
 """
 
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import RowsCompared
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["SameBatchEvaluated"]
 
@@ -38,11 +37,7 @@ LEAST_CALLS: Final = 4
 IN_A_ROW: Final = 3
 
 
-@final
-class SameBatchEvaluated(Rule):
-    code = "DAT118"
-    name = "same-batch-evaluated"
-    severity = Severity.WARNING
+class SameBatchEvaluated(Rule, code="DAT118", severity=Severity.WARNING):
     not_applicable = "no model was called without gradients on rows of tensors"
 
     def on_rows_compared(self, event: RowsCompared) -> Findings:

@@ -25,11 +25,10 @@ Not reported: zeros and ends of a range that lie near other values, categories, 
 when an epoch repeats them), zeros that pad sequences, and numbers such as -1e9 that mask attention.
 """
 
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import InputsSummarized, Repeated
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["SentinelValuesInInputs"]
 
@@ -38,11 +37,7 @@ OF_RANGE: Final = 1.5  # whole ranges of the other values
 MASK: Final = 1e8  # larger numbers switch off positions of attention
 
 
-@final
-class SentinelValuesInInputs(Rule):
-    code = "DAT113"
-    name = "sentinel-values-in-inputs"
-    severity = Severity.WARNING
+class SentinelValuesInInputs(Rule, code="DAT113", severity=Severity.WARNING):
     not_applicable = "no model was given numbers"
 
     def __init__(self) -> None:

@@ -24,12 +24,11 @@ Not reported: constants made for the loss (real and fake of a GAN, the zeros of 
 residual), and runs with several loss functions.
 """
 
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import Place, RunEnded, StepProgram, TargetsSummarized
-from trueloop.finding import Severity
 from trueloop.rules.program_view import LOSSES, ProgramView
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["TargetsConstant"]
 
@@ -37,11 +36,7 @@ LEAST: Final = 1000
 LEAST_CALLS: Final = 4
 
 
-@final
-class TargetsConstant(Rule):
-    code = "DAT117"
-    name = "targets-constant"
-    severity = Severity.ERROR
+class TargetsConstant(Rule, code="DAT117", severity=Severity.ERROR):
     not_applicable = "no loss function with a target was called"
 
     def __init__(self) -> None:

@@ -27,11 +27,10 @@ rows that are evaluated first and trained on later; targets that a model compute
 the past of a validation window, if its last steps are new; rows with few distinct values, which are equal by chance.
 """
 
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import RowsCompared
-from trueloop.finding import Severity
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["TrainingRowsEvaluated"]
 
@@ -42,11 +41,7 @@ WINDOWS: Final = 0.5
 LEAST_WINDOWS: Final = 32
 
 
-@final
-class TrainingRowsEvaluated(Rule):
-    code = "DAT119"
-    name = "training-rows-evaluated"
-    severity = Severity.ERROR
+class TrainingRowsEvaluated(Rule, code="DAT119", severity=Severity.ERROR):
     not_applicable = "no model was called without gradients on rows of tensors"
     explained_by = ("train-validation-overlap",)
 

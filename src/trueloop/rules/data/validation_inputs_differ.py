@@ -27,11 +27,10 @@ site, the last weeks), and fewer than 48 rows in either phase. A test on shifted
 there.
 """
 
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import Column, InputsSummarized, RunEnded
-from trueloop.finding import Finding, Severity
-from trueloop.rules.rule import Findings, Rule, plural
+from trueloop.rules.rule import Finding, Findings, Rule, Severity, plural
 
 __all__ = ["ValidationInputsDiffer"]
 
@@ -42,11 +41,7 @@ NARROW: Final = 30.0
 SHOWN: Final = 4
 
 
-@final
-class ValidationInputsDiffer(Rule):
-    code = "DAT112"
-    name = "validation-inputs-differ"
-    severity = Severity.WARNING
+class ValidationInputsDiffer(Rule, code="DAT112", severity=Severity.WARNING):
     not_applicable = "no model was given numbers both in training and in evaluation"
 
     def __init__(self) -> None:
@@ -97,7 +92,7 @@ class ValidationInputsDiffer(Rule):
 
 
 def _is_judged(one: Column) -> bool:
-    """It varies in training, and is no category and not mostly one value."""
+    """It varies in training, and is neither a category nor mostly one value."""
     return one.distinct >= 5 and one.high - one.low > 1e-6 * max(abs(one.mean), 1e-12)
 
 

@@ -26,12 +26,11 @@ numbers that are only printed.
 """
 
 import ast
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import Operation, Place, StepProgram
-from trueloop.finding import Finding, Severity
 from trueloop.rules.program_view import VIEWS, ProgramView
-from trueloop.rules.rule import Findings, Rule, on_line
+from trueloop.rules.rule import Finding, Findings, Rule, Severity, on_line
 from trueloop.usercode.source import source_of
 
 __all__ = ["LossTermWithoutGradient"]
@@ -43,11 +42,7 @@ _LINEAR: Final = VIEWS | {"neg", "__neg__", "mean", "sum", "stack", "cat"}
 _NUMBERS: Final = ("item", "__float__", "tolist")
 
 
-@final
-class LossTermWithoutGradient(Rule):
-    code = "LOS111"
-    name = "loss-term-without-gradient"
-    severity = Severity.ERROR
+class LossTermWithoutGradient(Rule, code="LOS111", severity=Severity.ERROR):
     not_applicable = "no training step was recorded"
 
     def __init__(self) -> None:

@@ -56,7 +56,7 @@ class SoftmaxBeforeCrossEntropy(Rule, code="LOS101", severity=Severity.ERROR):
         if not _has_softmax(event):
             self._logits.add(event.place)
             return
-        if event.preceding_place is not None:
+        if event.preceding_place is not None and event.place not in self._softmax:
             layer = "Softmax" if event.rows == "probabilities" else "LogSoftmax"
             functions = ("softmax", "log_softmax")
             self._softmax[event.place] = remove_activation(

@@ -8,7 +8,7 @@ height or width of a convolution's output, and the result is used as probabiliti
 
 Why it hurts
 ------------
-The numbers are no probabilities of classes: the samples of a batch (or the pixels of a row) compete with one another,
+The numbers are not probabilities of classes: the samples of a batch (or the pixels of a row) compete with one another,
 and the scores of one sample do not sum to 1.
 
 Evidence
@@ -26,12 +26,11 @@ and tensors whose dimensions are not certain.
 Contrastive losses that compare a batch with itself (`[B, B]`) may normalize over either dimension.
 """
 
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import Operation, StepProgram
-from trueloop.finding import Severity
 from trueloop.rules.program_view import ELEMENTWISE, LOSSES, VIEWS, ProgramView
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["SoftmaxOverWrongDimension"]
 
@@ -42,11 +41,7 @@ _PASSES: Final = VIEWS | {"log", "clamp", "clamp_min", "clip", "neg"}
 _CLASS_LOSSES: Final = ("nll_loss", "cross_entropy", "multi_margin_loss")
 
 
-@final
-class SoftmaxOverWrongDimension(Rule):
-    code = "LOS112"
-    name = "softmax-over-wrong-dimension"
-    severity = Severity.ERROR
+class SoftmaxOverWrongDimension(Rule, code="LOS112", severity=Severity.ERROR):
     not_applicable = "no softmax was seen in a recorded step"
 
     def on_step_program(self, event: StepProgram) -> Findings:

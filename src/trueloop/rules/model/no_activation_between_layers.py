@@ -3,7 +3,7 @@
 What it sees
 ------------
 In a recorded step, the output of a linear layer goes into exactly one other linear layer, with nothing between them
-but reshapes and dropout, and the width between the two is no bottleneck.
+but reshapes and dropout, and the width between the two is not a bottleneck.
 
 Why it hurts
 ------------
@@ -25,12 +25,11 @@ another linear layer on the same input (LoRA), outputs that several others read 
 layers, and anything between the two that is not linear.
 """
 
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import Operation, StepProgram
-from trueloop.finding import Severity
 from trueloop.rules.program_view import VIEWS, ProgramView
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["NoActivationBetweenLayers"]
 
@@ -39,11 +38,7 @@ _NOTHING: Final = VIEWS | {"batch_norm", "dropout_", "feature_dropout"} - {"deta
 """Between the layers. Batch normalization is affine for each unit."""
 
 
-@final
-class NoActivationBetweenLayers(Rule):
-    code = "MDL111"
-    name = "no-activation-between-layers"
-    severity = Severity.WARNING
+class NoActivationBetweenLayers(Rule, code="MDL111", severity=Severity.WARNING):
     not_applicable = "no linear layer was seen in a recorded step"
 
     def on_step_program(self, event: StepProgram) -> Findings:

@@ -27,23 +27,18 @@ whose first dimension is not certain to be the batch.
 """
 
 import re
-from typing import Final, final
+from typing import Final
 
 from trueloop.event import Operation, StepProgram
-from trueloop.finding import Severity
 from trueloop.rules.program_view import RANDOM, ProgramView
-from trueloop.rules.rule import Findings, Rule
+from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["PositionsNotAlongSequence"]
 
 _ADDS: Final = frozenset({"add", "__add__", "__radd__", "__iadd__", "add_"})
 
 
-@final
-class PositionsNotAlongSequence(Rule):
-    code = "MDL112"
-    name = "positions-not-along-sequence"
-    severity = Severity.ERROR
+class PositionsNotAlongSequence(Rule, code="MDL112", severity=Severity.ERROR):
     not_applicable = "no table was added to a sequence in a recorded step"
 
     def on_step_program(self, event: StepProgram) -> Findings:
