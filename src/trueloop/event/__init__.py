@@ -40,6 +40,7 @@ from trueloop.event.base import *
 from trueloop.event.base import Event
 from trueloop.event.checkpoint import *
 from trueloop.event.data import *
+from trueloop.event.final_state import *
 from trueloop.event.gradient import *
 from trueloop.event.inputs import *
 from trueloop.event.loss import *
@@ -50,6 +51,7 @@ from trueloop.event.parallel import *
 from trueloop.event.precision import *
 from trueloop.event.program import *
 from trueloop.event.run import *
+from trueloop.event.settings import *
 from trueloop.event.speed import *
 
 EVENTS: Final[dict[str, type[Event]]] = {

@@ -59,6 +59,9 @@ class InputsSummarized(Event):
     distinct_rows: int = 0  # sampled; the columns are about them
     table: int = 0  # rows of the model's largest embedding
     arguments: int = 1  # tensors that the model was called with
+    probed: int = 0  # distinct rows with targets that a small probe model was given
+    probe: float | None = None  # share of their targets that it predicts, cross-validated; of amounts R2
+    chance: float = 0.0  # the same without looking at the rows
 
 
 @dataclass(frozen=True, slots=True)

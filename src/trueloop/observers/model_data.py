@@ -13,10 +13,11 @@ from torch import Tensor, nn
 
 from trueloop.event import InputsSummarized, Labels, Place, TargetsSummarized
 from trueloop.measure.columns import as_table, column_facts
+from trueloop.measure.probe import probe
 from trueloop.measure.rows import digests
 from trueloop.measure.tensors import evenly_spaced, is_plain, is_readable
 from trueloop.observers.observer import Observer
-from trueloop.taps.calls import LossCall, ModuleCall, RunEnd, tensors_in
+from trueloop.taps.calls import LossCall, ModuleCall, OperationCall, RunEnd, tensors_in
 
 __all__ = ["ModelDataObserver"]
 
@@ -25,11 +26,14 @@ Phase = Literal["training", "evaluation"]
 FIRST_CALLS: Final = 32  # of a model in a phase, sampled all
 EVERY: Final = 16  # later calls
 MOST_CALLS: Final = 2000
-ROWS: Final = 64  # sampled from a call
+ROWS: Final = 256  # sampled from a call
 MOST_ROWS: Final = 2048  # of a phase
 MOST_ELEMENTS: Final = 2**21  # kept of a phase
 ON_DEVICE: Final = 6  # calls on a device that are sampled: each makes the host wait
 MOST_TARGETS: Final = 100_000
+LEAST_PAIRS: Final = 200  # rows with targets for a probe
+WIDEST: Final = 1024  # numbers in a row for a probe
+_EQUALS: Final = ("eq", "__eq__", "ne", "__ne__")
 
 
 @dataclass(slots=True)
@@ -67,6 +71,8 @@ class ModelDataObserver(Observer):
         self._pending: list[tuple[_Input, int, Tensor]] = []
         """Inputs of the latest call that wait for their targets: the entry, the batch size, the sampled rows."""
         self._latest: tuple[int, Phase] | None = None
+        self._made: set[int] = set()
+        """Identities of tensors that were computed since the latest call, in recorded evaluations."""
 
     # -- inputs --
 
@@ -79,6 +85,7 @@ class ModelDataObserver(Observer):
         number = self._calls[known.number, phase]
         self._calls[known.number, phase] += 1
         self._pending, self._latest = [], (known.number, phase)
+        self._made.clear()
         if number >= MOST_CALLS or (number >= FIRST_CALLS and number % EVERY):
             return
         tensors = [t for t in (*tensors_in(call.args), *tensors_in(call.kwargs)) if _is_batch(t)]
@@ -132,6 +139,19 @@ class ModelDataObserver(Observer):
                 entry.targets[-1] = evenly_spaced(loss.target.detach().reshape(-1), ROWS).cpu().clone()
         self._pending = []
 
+    @torch.no_grad()
+    def operation_ended(self, call: OperationCall) -> None:
+        """In recorded evaluations: the labels that predictions are compared with."""
+        if not self._pending or self._latest is None or self._latest[1] != "evaluation" or self.bus.call is not None:
+            return
+        if call.name in _EQUALS and len(call.args) == 2 and all(isinstance(arg, Tensor) for arg in call.args):
+            labels = [arg for arg in call.args if id(arg) not in self._made]
+            for entry, size, rows in self._pending:
+                if len(labels) == 1 and labels[0].numel() == size and entry.rows and entry.rows[-1] is rows:
+                    entry.targets[-1] = evenly_spaced(labels[0].detach().reshape(-1), ROWS).cpu().clone()
+        elif len(self._made) < 256:
+            self._made.update(id(tensor) for tensor in tensors_in(call.output))
+
     # -- facts --
 
     @torch.no_grad()
@@ -161,6 +181,7 @@ class ModelDataObserver(Observer):
                 counts = torch.unique(targets, return_counts=True)[1]
                 facts["majority"], facts["classes"] = counts.max().item() / len(targets), len(counts)
             columns = column_facts(table, targets, classes)
+            facts |= _probed(entry)
         else:
             kind = "tokens"
             facts["most_common"], facts["token_count"] = _most_common(rows)
@@ -183,6 +204,21 @@ def _largest_table(call: ModuleCall) -> int:
 def _first_of_each(rows: Tensor) -> list[int]:
     """The rows without repetitions: an epoch that comes again adds nothing."""
     return list({digest: index for index, digest in reversed(list(enumerate(digests(rows))))}.values())[::-1]
+
+
+def _probed(entry: _Input) -> dict[str, Any]:
+    """How well a probe predicts the targets from the rows, where both are known."""
+    pairs = [(r, t) for r, t in zip(entry.rows, entry.targets, strict=True) if t is not None and len(t) == len(r)]
+    if not pairs or pairs[0][0][0].numel() > WIDEST:
+        return {}
+    rows, targets = torch.cat([r for r, _ in pairs]), torch.cat([t.double() for _, t in pairs])
+    kept = _first_of_each(rows)
+    rows, targets = rows[kept], targets[kept]
+    distinct = len(torch.unique(targets))
+    if len(rows) < LEAST_PAIRS or distinct < 2 or not bool(rows.isfinite().all()):
+        return {}
+    score, chance = probe(rows, targets, bool((targets == targets.round()).all()) and distinct <= 50)
+    return {"probed": len(rows), "probe": score, "chance": chance}
 
 
 def _paired(entry: _Input) -> tuple[Tensor | None, bool]:

@@ -104,8 +104,8 @@ class ProgramView:
 
     # -- what a value depends on --
 
-    def _depending(self, origin: tuple[str, ...]) -> frozenset[int]:
-        found = {index for index, value in enumerate(self.values) if value.origin in origin}
+    def _depending(self, origin: tuple[str, ...], also: frozenset[int] = frozenset()) -> frozenset[int]:
+        found = {index for index, value in enumerate(self.values) if value.origin in origin} | also
         for operation in self.operations:
             if not found.isdisjoint(operation.inputs):
                 found.update(operation.outputs)
@@ -121,8 +121,8 @@ class ProgramView:
 
     @cached_property
     def from_data(self) -> frozenset[int]:
-        """Values that were computed from a batch, or from tensors from before the step."""
-        return self._depending(("batch", "outside"))
+        """Values that were computed from a batch, from an input of a model, or from tensors from before the step."""
+        return self._depending(("batch", "outside"), self.inputs)
 
     # -- roles --
 
@@ -135,6 +135,11 @@ class ProgramView:
     def inputs(self) -> frozenset[int]:
         """The inputs of models."""
         return frozenset(index for use in self.program.models for index in use.inputs)
+
+    @cached_property
+    def sizes_of_samples(self) -> frozenset[int]:
+        """First sizes of the inputs of models: numbers of samples, most likely."""
+        return frozenset(self.values[index].shape[0] for index in self.inputs if self.values[index].shape)
 
     @cached_property
     def comparisons(self) -> tuple[tuple[Operation, int, int], ...]:
@@ -186,6 +191,25 @@ class ProgramView:
                 waiting += [(i, computed or maker.name not in VIEWS) for i in maker.inputs if i not in seen]
                 seen.update(maker.inputs)
         return False
+
+    def sample_dim_by_use(self, value: int) -> int | None:
+        """The dimension of the samples by the attention or recurrent layer that the value goes into."""
+        for _ in range(_MOST):
+            readers = self.readers.get(value, [])
+            for reader in readers:
+                if reader.name == "multi_head_attention_forward" and value in reader.inputs[:1]:
+                    return 1
+                if reader.name in ("transpose", "swapaxes") and {o[1] for o in reader.options} == {"0", "1"}:
+                    then = self.readers.get(reader.outputs[0], [])
+                    if any(operation.name == "multi_head_attention_forward" for operation in then):
+                        return 0
+                if reader.name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
+                    return {"True": 0, "False": 1}.get(self.option(reader, "batch_first", 8) or "")
+            following = [o for o in readers if o.name in _ROWWISE or o.name in ELEMENTWISE or o.name in VIEWS]
+            if not following or not following[0].outputs or not self._same_shape(value, following[0].outputs[0]):
+                return None
+            value = following[0].outputs[0]
+        return None
 
     def _same_shape(self, one: int, other: int) -> bool:
         return self.values[one].shape == self.values[other].shape

@@ -19,7 +19,7 @@ __all__ = ["OperationTap"]
 
 TRAINING_STEPS: Final = frozenset({1, 2, 3, 24, 120})
 """Steps, of one optimizer, that are published. Step 0 is not: where it begins is not known."""
-EVALUATIONS: Final = 3  # evaluations that are published
+EVALUATIONS: Final = frozenset({0, 1, 2, 4, 8, 16, 32, 64, 128})  # evaluations that are published, by their number
 CALLS: Final = 3  # calls of models in each
 _FEW: Final = ("data", "T", "mT", "H", "real")  # attributes that are operations
 
@@ -32,6 +32,7 @@ class OperationTap(Tap):
         self._mode: _Operations | None = None
         self._program: ProgramStart | None = None
         self._evaluations = 0
+        self._evaluating = False
         self._calls = 0
 
     def install(self) -> None:
@@ -53,17 +54,17 @@ class OperationTap(Tap):
             self._begin("training")
 
     def mode_set(self, change: ModeChange) -> None:
-        if change.training or self._evaluations >= EVALUATIONS:
-            return
-        if self._program is None:
-            self._begin("evaluation")
+        if not change.training and self._program is None:
+            self._begin_evaluation()
 
     def module_call_started(self, call: ModuleCall) -> None:
         if call.compiled or (self._program is not None and call.grad and self._program.phase == "evaluation"):
             self._end()
             return
-        if self._program is None and not call.grad and self._evaluations < EVALUATIONS and self.bus.step:
-            self._begin("evaluation")
+        if call.grad:
+            self._evaluating = False
+        elif self._program is None and self.bus.step:
+            self._begin_evaluation()
         self._calls += 1
         if self._program is not None and self._program.phase == "evaluation" and self._calls > CALLS:
             self._end()
@@ -72,13 +73,20 @@ class OperationTap(Tap):
         if self._program is not None and self._program.phase == "evaluation" and self._calls:
             self._end()
 
+    def _begin_evaluation(self) -> None:
+        """An evaluation begins with eval() or with a call without gradients, and ends with a call with gradients."""
+        if not self._evaluating:
+            self._evaluating = True
+            if self._evaluations in EVALUATIONS:
+                self._begin("evaluation")
+            self._evaluations += 1
+
     # -- how --
 
     def _begin(self, phase: Any) -> None:
         if has_compiled() or self.bus.sharded or (function_modes() and not has_only_default_device()):
             return  # a mode would make compiled code compile again; and modes must be left in the order of entering
         self._calls = 0
-        self._evaluations += phase == "evaluation"
         self._program = ProgramStart(phase)
         self._mode = _Operations(self.bus)
         self._mode.__enter__()  # type: ignore[no-untyped-call]

@@ -38,6 +38,7 @@ MARGIN: Final = 0.02
 CORRELATION: Final = 0.9999
 WIDE: Final = 0.5  # margin, of two classes, where every class spreads
 PINNED: Final = 0.05
+MOSTLY: Final = 0.85  # above the majority, for a column with hardly more values than classes
 LEAST_ROWS: Final = 200
 ALIKE: Final = 0.15  # of the spread
 OTHERS: Final = 0.9  # best other feature; more: the problem is easy
@@ -95,7 +96,8 @@ def _score(column: Column, event: InputsSummarized) -> float:
         needed = (PREDICTS - majority) / (1 - majority)
         encoded = column.margin >= MARGIN and column.pinned >= PINNED
         apart = column.margin >= WIDE / max(1, event.classes - 1)
-        return 1.0 if above >= needed and (encoded or apart) else min(above, 0.99)
+        copy = encoded and above >= MOSTLY and column.distinct <= 2 * event.classes  # an encoding with some errors
+        return 1.0 if copy or (above >= needed and (encoded or apart)) else min(above, 0.99)
     if column.correlation is not None:
         return 1.0 if abs(column.correlation) >= CORRELATION else min(abs(column.correlation), 0.99)
     return 0.0

@@ -53,7 +53,10 @@ class PositionsNotAlongSequence(Rule, code="MDL112", severity=Severity.ERROR):
 
     def _judge(self, event: StepProgram, view: ProgramView, operation: Operation, data: int, table: int) -> Findings:
         shape, added = view.values[data].shape, view.values[table].shape
-        if len(shape) != 3 or shape[1] < 2 or view.sample_dim(data) != 0:
+        if len(shape) != 3 or shape[1] < 2:
+            return
+        samples = view.sample_dim(data)
+        if (view.sample_dim_by_use(operation.outputs[0]) if samples is None else samples) != 0:
             return
         rows = (1,) * (3 - len(added)) + added
         evidence = {"sequence": list(shape), "added": list(added)}

@@ -1,0 +1,86 @@
+"""LOS113 class-weights-wrong: class weights grow with the frequency of a class, or remove a class.
+
+What it sees
+------------
+The `weight` of a cross entropy beside the classes of its targets. The frequent classes have the large weights and the
+rare ones the small weights, or a class that occurs has the weight 0.
+
+Why it hurts
+------------
+Class weights are there to balance: they must grow as a class gets rarer. The other way round they make an imbalance
+worse, and the rare classes are never predicted. With the weight 0 a class is not trained at all.
+
+Evidence
+--------
+Weights and counts of the classes.
+
+Use instead
+-----------
+    weight = counts.sum() / (len(counts) * counts)         # rare classes weigh more
+
+When it is fine
+---------------
+Not reported: nearly equal weights or counts, and weights without a clear relation to the counts.
+"""
+
+from typing import Final
+
+from trueloop.event import ClassWeights
+from trueloop.rules.rule import Findings, Rule, Severity
+
+__all__ = ["ClassWeightsWrong"]
+
+TARGETS: Final = 100
+RATIO: Final = 2.0  # of the largest to the smallest, in weights and in counts
+
+
+class ClassWeightsWrong(Rule, code="LOS113", severity=Severity.WARNING):
+    not_applicable = "no cross entropy with class weights was called"
+
+    def on_class_weights(self, event: ClassWeights) -> Findings:
+        pairs = [(w, c, i) for i, (w, c) in enumerate(zip(event.weights, event.counts, strict=True)) if c]
+        if sum(event.counts) < TARGETS or len(pairs) < 2:
+            return
+        evidence = {"weights": [round(w, 4) for w, _, _ in pairs], "counts": [c for _, c, _ in pairs]}
+        removed = [(c, i) for w, c, i in pairs if w == 0]
+        if removed:
+            count, index = max(removed)
+            yield self.finding(
+                event,
+                f"Class {index} has the weight 0 and {count} of {sum(event.counts)} sampled targets: it is not "
+                "trained.",
+                fix="Give every class that occurs a weight above 0.",
+                evidence=evidence,
+            )
+            return
+        weights, counts = [w for w, _, _ in pairs], [c for _, c, _ in pairs]
+        if event.positive:
+            if counts[0] > RATIO * counts[1] and weights[1] < 1 / RATIO:
+                yield self.finding(
+                    event,
+                    f"`pos_weight` is {weights[1]:.3g} and {counts[1]} of {sum(counts)} sampled targets are positive: "
+                    "the rare class is weighted down.",
+                    fix="Use negatives / positives, not the inverse.",
+                    evidence=evidence,
+                )
+            return
+        if max(weights) < RATIO * min(weights) or max(counts) < RATIO * min(counts):
+            return
+        if _rank_agreement(weights, counts) < 0.99:
+            return
+        rare, frequent = min(pairs, key=lambda p: p[1]), max(pairs, key=lambda p: p[1])
+        yield self.finding(
+            event,
+            f"The class weights grow with the frequency: class {frequent[2]} ({frequent[1]} targets) weighs "
+            f"{frequent[0]:.3g}, class {rare[2]} ({rare[1]} targets) {rare[0]:.3g}.",
+            fix="Use the inverse: `counts.sum() / (len(counts) * counts)`.",
+            evidence=evidence,
+        )
+
+
+def _rank_agreement(one: list[float], other: list[int]) -> float:
+    """Share of pairs in the same order; pairs that are nearly equal do not count."""
+    every = [(a, b) for a in range(len(one)) for b in range(a)]
+    pairs = [(a, b) for a, b in every if max(other[a], other[b]) > 1.2 * min(other[a], other[b])]
+    same = sum((one[a] - one[b]) * (other[a] - other[b]) > 0 for a, b in pairs)
+    return same / len(pairs) if pairs else 0.0

@@ -1,0 +1,63 @@
+"""MDL115 reshape-instead-of-transpose: `view` or `reshape` swaps two dimensions and scrambles the values.
+
+What it sees
+------------
+In a recorded step, `view` or `reshape` turns a tensor into a shape with the same sizes in a different order, such as
+[batch, channels, time] into [batch, time, channels].
+
+Why it hurts
+------------
+A reshape keeps the order of the numbers in memory and only cuts them differently. The result has the shape of a
+transpose and none of its content: every row holds numbers of several time steps and channels.
+
+Evidence
+--------
+Both shapes.
+
+Use instead
+-----------
+    x = x.transpose(1, 2)            # or x.permute(0, 2, 1)
+
+When it is fine
+---------------
+Not reported: dimensions of equal size or of size 1, and tensors without data (constants, tables).
+"""
+
+from typing import Final
+
+from trueloop.event import StepProgram
+from trueloop.rules.program_view import ProgramView
+from trueloop.rules.rule import Findings, Rule, Severity
+
+__all__ = ["ReshapeInsteadOfTranspose"]
+
+_RESHAPES: Final = ("view", "reshape")
+
+
+class ReshapeInsteadOfTranspose(Rule, code="MDL115", severity=Severity.ERROR):
+    not_applicable = "no reshape was seen in a recorded step"
+
+    def on_step_program(self, event: StepProgram) -> Findings:
+        view = ProgramView(event)
+        for operation in event.operations:
+            if operation.name not in _RESHAPES or not operation.inputs or not operation.outputs:
+                continue
+            before, after = view.values[operation.inputs[0]], view.values[operation.outputs[0]]
+            if operation.inputs[0] not in view.from_data or not _swapped(before.shape, after.shape):
+                continue
+            if before.constant or operation.place is None:
+                continue
+            yield self.finding(
+                event,
+                f"`{operation.name}` turns {list(before.shape)} into {list(after.shape)}: the same sizes in a "
+                "different order. The numbers stay in their order in memory, so rows and columns are mixed.",
+                fix="Use `transpose` or `permute` to swap dimensions.",
+                evidence={"before": list(before.shape), "after": list(after.shape)},
+                place=operation.place,
+            )
+
+
+def _swapped(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
+    """The same sizes, not counting 1, in a different order."""
+    one, other = [n for n in before if n > 1], [n for n in after if n > 1]
+    return len(one) >= 2 and one != other and sorted(one) == sorted(other)

@@ -1,0 +1,69 @@
+"""OPT113 learning-rate-collapsed: most of the run was trained at less than a hundredth of the learning rate.
+
+What it sees
+------------
+The learning rate of every step. For most of the steps it was below a hundredth of the highest rate of the run, or it
+rose from the first step to the last and never came near the rate that the schedule starts from.
+
+Why it hurts
+------------
+The training ends, in effect, when the rate is gone, and nobody notices: the loss stands still as if the model had
+converged. A decay per batch that was meant per epoch, or a warm-up longer than the run, does that.
+
+Evidence
+--------
+First, highest and last learning rate, the share of steps at less than a hundredth of the highest, and the schedule.
+
+Use instead
+-----------
+    scheduler = CosineAnnealingLR(optimizer, T_max=epochs * len(loader))      # lengths in the unit that step() counts
+    warmup_steps = min(warmup_steps, total_steps // 10)
+
+When it is fine
+---------------
+Not reported: fewer than 40 steps, schedules that end near zero (cosine, linear), and rates that rise again.
+"""
+
+from typing import Final
+
+from trueloop.event import OptimizerSettings
+from trueloop.rules.rule import Findings, Rule, Severity
+
+__all__ = ["LearningRateCollapsed"]
+
+STEPS: Final = 40
+SHARE: Final = 0.5
+RISING: Final = 0.9
+REACHED: Final = 0.5
+
+
+class LearningRateCollapsed(Rule, code="OPT113", severity=Severity.WARNING):
+    not_applicable = "no optimizer step was taken"
+    explained_by = ("scheduler-epoch-batch-mismatch",)
+
+    def on_optimizer_settings(self, event: OptimizerSettings) -> Findings:
+        if event.steps < STEPS:
+            return
+        evidence = {
+            "steps": event.steps, "first": event.first_rate, "highest": event.highest_rate, "last": event.last_rate,
+            "below_a_hundredth": round(event.collapsed, 3), "schedule": event.scheduled,
+        }  # fmt: skip
+        place = event.scheduled or event.place
+        if event.collapsed >= SHARE and event.last_rate < 0.01 * event.highest_rate:
+            yield self.finding(
+                event,
+                f"{event.collapsed:.0%} of {event.steps} steps ran at less than a hundredth of the highest learning "
+                f"rate: it fell from {event.highest_rate:.3g} to {event.last_rate:.3g}.",
+                fix="Check the unit of the schedule (steps or epochs), its length and its factor.",
+                evidence=evidence,
+                place=place,
+            )
+        elif event.base_rate and event.rising >= RISING and event.last_rate < REACHED * event.base_rate:
+            yield self.finding(
+                event,
+                f"The learning rate rose over all {event.steps} steps and ended at {event.last_rate:.3g}, far below "
+                f"the {event.base_rate:.3g} of the schedule: the warm-up is longer than the run.",
+                fix="Shorten the warm-up to a small share of the run's steps.",
+                evidence={**evidence, "base": event.base_rate},
+                place=place,
+            )
