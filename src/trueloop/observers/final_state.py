@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from trueloop.event import BatchNormSettings, ModelsIdentical, Place, ZeroWeights
-from trueloop.measure.columns import digests
+from trueloop.measure.rows import digests
 from trueloop.measure.tensors import evenly_spaced, is_plain, is_readable
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import ModuleCall, RunEnd, StepCall
