@@ -77,7 +77,7 @@ def findings(pair: Path, words: list[str]) -> list[dict[str, Any]]:
 def shown(name: str, result: dict[str, Any]) -> str:
     lines = [f"## {name} ({result['kind']}): {result['case'].get('bug')} @ {result['case'].get('where')}"]
     for side in ("bug", "ok"):
-        lines += [f"   {side}: {f.get('code')} {f.get('name')}:{f.get('line')} {f.get('message')}" for f in result[side]]
+        lines += [f"   {side}: {f['code']} {f.get('name')}:{f.get('line')} {f['message']}" for f in result[side]]
     return "\n".join(lines)
 
 

@@ -16,6 +16,8 @@ TONE: Final[dict[Severity, Tone]] = {Severity.ERROR: "error", Severity.WARNING: 
 
 def document(verdict: Verdict) -> Document:
     headline, worst, seen = verdict.headline(), verdict.worst(), bool(verdict.watched.anything or verdict.summary)
+    learning = verdict.watched.learning
+    seen = seen and verdict.outcome.reason != "exception" and not (learning is not None and learning.stuck)
     tone: Tone = ("good" if seen else "warning") if worst is None else TONE[worst]
     return Document(
         title=headline[:1].upper() + headline[1:],

@@ -8,13 +8,27 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import groupby
+from statistics import median
 from typing import Any, Final, Literal
 
-from trueloop.event import Backward, EpochStarted, Event, Forward, ModelSeen, Place, RunEnded, RunStarted, Stepped
+from trueloop.event import (
+    Backward,
+    EpochStarted,
+    Event,
+    Forward,
+    LossAgainstChance,
+    LossCurve,
+    ModelSeen,
+    Place,
+    RunEnded,
+    RunStarted,
+    Stepped,
+)
 from trueloop.finding import Finding, Severity
 from trueloop.results.plain import as_plain, place_keys
 
-__all__ = ["CrashExplanation", "ExitCode", "NotApplicable", "Outcome", "Tally", "Verdict", "Watched", "counted", "span"]
+__all__ = ["CrashExplanation", "ExitCode", "Learning", "NotApplicable", "Outcome", "Tally", "Verdict", "Watched"]
+__all__ += ["counted", "span"]
 
 
 class ExitCode(IntEnum):
@@ -60,6 +74,22 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
+class Learning:
+    """What became of the loss that backward was called on most often."""
+
+    first: float  # median of the first losses
+    last: float  # median of the last quarter
+    chance: float | None  # loss of the best constant prediction; None: not known for this loss
+    stuck: bool  # one optimizer, many steps, and the loss is where it began
+
+    def sentence(self) -> str:
+        """'loss 2.31 at the start, 0.12 at the end; chance 2.30'."""
+        chance = "" if self.chance is None else f"; chance {self.chance:.4g}"
+        trend = ": it did not fall" if self.stuck else ""
+        return f"loss {self.first:.4g} at the start, {self.last:.4g} at the end{chance}{trend}"
+
+
+@dataclass(frozen=True, slots=True)
 class Watched:
     """How much of the run was seen."""
 
@@ -73,6 +103,7 @@ class Watched:
     rules: int  # rules that applied: they had the events they need
     unwatched_steps: int = 0
     seconds: float = 0.0
+    learning: Learning | None = None  # None: fewer than ten losses were read
 
     @property
     def anything(self) -> bool:
@@ -97,10 +128,16 @@ class NotApplicable:
     because: str
 
 
+LEAST_LOSSES: Final = 10
+MAIN_SHARE: Final = 0.8  # of the backward calls, for a line whose loss is the training loss
+STUCK_AFTER: Final = 50  # losses
+FALLEN: Final = 0.98
+
+
 class Tally:
     """Counts, event by event, what the closing line says was watched."""
 
-    KINDS = frozenset({Backward, EpochStarted, Forward, ModelSeen, Stepped})
+    KINDS = frozenset({Backward, EpochStarted, Forward, LossAgainstChance, LossCurve, ModelSeen, Stepped})
     """The counted events: they are observed whichever rules are selected."""
 
     def __init__(self, script: str = "") -> None:
@@ -111,6 +148,8 @@ class Tally:
         self.home: Place | None = None  # where the first model is defined, or built
         self.steps = 0
         self.unwatched_steps = 0
+        self._curve: LossCurve | None = None
+        self._chance: dict[int, LossAgainstChance] = {}
 
     def hear(self, event: Event) -> None:
         self.counts[type(event)] += 1
@@ -126,13 +165,27 @@ class Tally:
                 self.script = self.script or event.script
             case RunEnded():
                 self.unwatched_steps = event.unwatched_steps
+            case LossCurve():
+                self._curve = event
+            case LossAgainstChance():
+                self._chance[event.calls] = event
             case _:
                 pass
 
     def watched(self, rules: int, seconds: float = 0.0) -> Watched:
         counts = self.counts[Backward], self.counts[Forward], self.counts[EpochStarted]
         names = tuple(self.models), tuple(self.optimizers)
-        return Watched(self.script, self.steps, *counts, *names, rules, self.unwatched_steps, seconds)
+        return Watched(self.script, self.steps, *counts, *names, rules, self.unwatched_steps, seconds, self._learning())
+
+    def _learning(self) -> Learning | None:
+        curve = self._curve
+        if curve is None or curve.count < LEAST_LOSSES or not curve.first:
+            return None
+        likely = self._chance.get(curve.count)  # of the loss function whose calls are those of backward
+        first = median(curve.first)
+        alone = curve.optimizers == 1 and curve.share > MAIN_SHARE and not curve.below_zero
+        stuck = alone and curve.count >= STUCK_AFTER and curve.end > FALLEN * first
+        return Learning(first, curve.end, None if likely is None else likely.chance, stuck)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +248,13 @@ class Verdict:
     def headline(self) -> str:
         """'2 errors and 1 warning', 'nothing found', or that no training was seen."""
         if not self.findings:
-            unseen = "nothing to check: no model was called and no optimizer stepped"
-            return "nothing found" if self.watched.anything else unseen
+            if self.outcome.reason == "exception":
+                return "the script failed; nothing else was found"
+            if not self.watched.anything:
+                return "nothing to check: no model was called and no optimizer stepped"
+            learning = self.watched.learning
+            stuck = learning is not None and learning.stuck
+            return "no known cause found, but the loss did not fall" if stuck else "nothing found"
         found = Counter(finding.severity for finding in self.findings)
         parts = [counted(found[severity], *_PLURAL[severity]) for severity in sorted(found, reverse=True)]
         return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else parts[0]
@@ -206,14 +264,17 @@ class Verdict:
         if self.summary:
             return (self.summary,)
         if not self.watched.anything:
-            return (f"{self.headline()}; {UNSEEN_TRAINING}",)
+            failed = self.outcome.reason == "exception"
+            return (f"{self.headline()} before its first step" if failed else f"{self.headline()}; {UNSEEN_TRAINING}",)
         total = self.watched.rules + len(self.not_applicable)
         parts = [f"{self.watched.rules} of {counted(total, 'rule')} applied"]
         parts += [f"{counted(self.allowed, 'finding')} allowed"] if self.allowed else []
         added = self.added_seconds
         if added is not None:
             parts.append(f"checking added {'less than 0.1' if added < 0.1 else f'{added:,.1f}'} s")
-        return f"{self.headline()} in {self.watched.sentence()}", "; ".join(parts)
+        learning = self.watched.learning
+        audit = () if learning is None else (learning.sentence(),)
+        return f"{self.headline()} in {self.watched.sentence()}", *audit, "; ".join(parts)
 
     def closing(self) -> str:
         """The closing lines as one."""
