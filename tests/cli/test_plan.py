@@ -220,4 +220,4 @@ def test_a_model_that_cannot_learn_is_refused(tmp_path: Path, capsys: pytest.Cap
     )
     (tmp_path / "frozen.py").write_text(frozen, encoding="utf-8")
     assert main(["plan", "frozen.py", *ASKED]) == 4
-    assert "no parameter that can learn" in capsys.readouterr().err
+    assert "no trainable parameter" in capsys.readouterr().err

@@ -113,9 +113,9 @@ def test_images_of_different_sizes_are_refused_with_two_names(tmp_path: Path) ->
     fill(tmp_path, 3)
     odd = save(tmp_path / "bee" / "9.png", size=(8, 5))
     assert re.fullmatch(
-        rf"Images of different sizes cannot be stacked into one batch: {tmp_path}/ant/\d\.png is 6x4, {odd} is 8x5\. "
+        rf"Images of different sizes cannot be stacked: {tmp_path}/ant/\d\.png is 6x4, {odd} is 8x5\. "
         r"Nothing was trained: "
-        r"give one size, as in size=4\.",
+        r"size=4 gives one size\.",
         refusal(tmp_path),
     )
 

@@ -190,7 +190,7 @@ def test_an_unseen_category_goes_into_the_bucket_of_its_own(tmp_path: Path) -> N
     columns["town"][row] = "Atlantis"
     one_hot = read_table(write(tmp_path, columns), "y")[1]
     assert held(one_hot.valid).inputs[0, 1:].tolist() == [0, 0, 0, 1]
-    assert "town: 1 validation or test rows hold a category not seen in training: 'other'" in one_hot.notes
+    assert "town: 1 validation or test rows hold a category unseen in training: 'other'" in one_hot.notes
     codes = read_table(tmp_path / "t.csv", "y", categories="codes")[1]
     assert codes.facts.inputs == (2,)
     assert held(codes.valid).inputs[0, 1].item() == 3
@@ -213,7 +213,7 @@ def test_columns_that_say_nothing_are_left_out_with_a_word(tmp_path: Path) -> No
     assert splits.facts.inputs == (5,)
     left_out = [note for note in splits.notes if note.startswith("left out")]
     assert left_out == [
-        "left out: name (44 different texts in 44 training rows: it looks like a row ID)",
+        "left out: name (44 different texts in 44 training rows: like a row ID)",
         "left out: unit (always 'cm' in the training rows)",
         "left out: year (always 1999 in the training rows)",
     ]

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 from tests.engine.test_cuda_graphs import RECIPE, Counting, played, poisoned
 from trueloop.checkpoint.store import Memory
-from trueloop.engine.deferred_read import DeferredRead
-from trueloop.engine.nonfinite_guard import Guard, LossSummary
+from trueloop.engine.nonfinite_guard import DeferredRead, Guard, LossSummary
 from trueloop.engine.programs.graph_recorder import Work
 from trueloop.engine.train import train
 

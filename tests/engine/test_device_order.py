@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from trueloop.engine.programs.device_order import DeviceOrders
+from trueloop.engine.programs.cuda_graphs import DeviceOrders
 from trueloop.engine.sample_order import epoch_order
 
 CPU = torch.device("cpu")

@@ -101,7 +101,7 @@ def test_frozen_parameters_are_left_out_and_shared_ones_counted_once() -> None:
     [
         ({"optimizer": "adamm"}, "there is no optimizer 'adamm'. Did you mean adam?"),
         ({"optimizer": "Optimizer"}, "there is no optimizer 'Optimizer'"),
-        ({"optimizer": "lbfgs"}, "optimizer LBFGS cannot be used: it wants to compute the loss several times"),
+        ({"optimizer": "lbfgs"}, "optimizer LBFGS cannot be used: it computes the loss several times"),
         ({"optimizer": "SparseAdam"}, "it takes sparse gradients only"),
         (
             {"optimizer_options": {"nestrov": True}, "optimizer": "sgd"},
@@ -145,7 +145,7 @@ def test_values_that_the_class_refuses_are_told_in_its_words() -> None:
 
 
 def test_a_model_with_nothing_to_learn_is_refused() -> None:
-    with pytest.raises(BadRecipe, match="Sequential has no parameter that can learn"):
+    with pytest.raises(BadRecipe, match="Sequential has no trainable parameter"):
         built(plain().requires_grad_(False))
 
 
@@ -155,5 +155,5 @@ def test_a_lazy_layer_is_refused() -> None:
 
 
 def test_a_callable_that_makes_no_optimizer_is_refused() -> None:
-    with pytest.raises(BadRecipe, match="returned a list, not a torch"):
+    with pytest.raises(BadRecipe, match="returned a list, not an Optimizer"):
         built(optimizer=lambda *_, **__: [])

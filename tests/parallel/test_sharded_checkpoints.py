@@ -485,7 +485,7 @@ def test_another_model_is_a_sentence_on_all(two: Folder) -> None:
 
     first, second = on_ranks(work)
     assert first == second
-    assert "holds no model/weight: it was saved from a different model. Nothing was loaded." in first
+    assert "holds no model/weight: it is of a different model. Nothing was loaded." in first
     assert "This checkpoint holds no 'ema', only model." in first
 
 

@@ -228,7 +228,7 @@ def test_processes_that_see_other_checkpoints_are_told_so(tmp_path: Path) -> Non
 
     first, second = on_ranks(work)
     assert first == second
-    assert first.startswith("The ranks do not see the same checkpoints: they need one folder that all can read.")
+    assert first.startswith("The ranks see different checkpoints: they need one shared folder.")
 
 
 def test_a_full_disk_on_one_process_ends_the_run_of_all_and_it_goes_on_later(tmp_path: Path) -> None:

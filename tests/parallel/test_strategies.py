@@ -283,10 +283,10 @@ def test_what_cannot_be_shared_is_refused_with_what_to_write() -> None:
     assert "parallel=none needs one process, and there are 2" in refused({"parallel": "none"})
     assert "0 gives 7 numbers, which 2 processes cannot share evenly" in refused({"parallel": "tp", "model": odd})
     assert "tensor_plan={'blocks.*.up': 'column'" in refused({"parallel": "tp", "model": Pair})
-    assert "no layer is called so. Nothing was run: there are 0.0, 0.2" in refused(
+    assert "no layer is called 'up'. Nothing was run: there are 0.0, 0.2" in refused(
         {"parallel": "tp", "tensor_plan": {"up": "column"}}
     )
-    assert "a Tanh; only nn.Linear can be split" in refused({"parallel": "tp", "tensor_plan": {"0.1": "column"}})
+    assert "a Tanh, not an nn.Linear" in refused({"parallel": "tp", "tensor_plan": {"0.1": "column"}})
     assert "2.bias" not in refused({"parallel": "tp", "tensor_plan": {"2": "column"}})
     assert "needs 4, 6, ... processes, and there are 2" in refused({"parallel": "fsdp+tp"})
 

@@ -139,9 +139,9 @@ def test_a_pattern_names_every_layer_that_fits_it() -> None:
     [
         (
             {"middle": "column"},
-            r"tensor_plan names 'middle', and no layer is called so\. Nothing was run: there are up, down\.",
+            r"tensor_plan: no layer is called 'middle'\. Nothing was run: there are up, down\.",
         ),
-        ({"": "column"}, "only nn.Linear can be split"),
+        ({"": "column"}, "not an nn.Linear"),
         (
             {"up": "column", "down": "row"},
             "splits up by column, and that is 9 numbers, which 2 processes cannot share evenly",

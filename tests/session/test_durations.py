@@ -16,7 +16,7 @@ from trueloop.finding import Finding, Severity
 from trueloop.session import hang_watch
 from trueloop.session.folder import RunFolder
 from trueloop.session.hang_timeout import HANG_AFTER, VARIABLE, hang_after, parse_seconds
-from trueloop.session.hang_watch import STOPPED_ITSELF, record_hang_in, watch_for_hangs
+from trueloop.session.hang_watch import STOPPED_ITSELF, end_run_on_hang, record_hang_in
 
 UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
 
@@ -99,7 +99,7 @@ def test_only_several_processes_are_watched(
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     if world is not None:
         monkeypatch.setenv("WORLD_SIZE", world)
-    with watch_for_hangs(7.0):
+    with end_run_on_hang(7.0):
         pass
     assert [(seconds, code) for seconds, _, code in watch.asked] == ([(7.0, STOPPED_ITSELF)] if asked else [])
 
@@ -113,7 +113,7 @@ def test_what_is_said_on_the_command_line_wins_over_the_variable(
     monkeypatch.setenv("WORLD_SIZE", "2")
     if said is not None:
         monkeypatch.setenv(VARIABLE, said)
-    with watch_for_hangs(seconds):
+    with end_run_on_hang(seconds):
         pass
     assert watch.asked[0][0] == expected
 
@@ -123,7 +123,7 @@ def test_rubbish_in_the_variable_stops_the_run_before_it_begins(
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv(VARIABLE, "soon")
-    with pytest.raises(Misuse, match="Nothing was run"), watch_for_hangs():
+    with pytest.raises(Misuse, match="Nothing was run"), end_run_on_hang():
         pytest.fail("never inside")
 
 
@@ -153,5 +153,5 @@ def test_what_is_shown_ends_with_how_to_go_on(capsys: pytest.CaptureFixture[str]
     assert "Rank 1 waits for rank 0." in said.out + said.err
     assert said.err.endswith(
         "  fix   Call the same on all ranks.\n  more  trueloop explain PAR106\n\n"
-        "The run was stopped: its ranks would have waited forever. `trueloop resume runs/NAME` resumes it.\n"
+        "The run was stopped: its ranks would have waited forever. Go on: `trueloop resume runs/NAME`.\n"
     )

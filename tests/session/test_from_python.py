@@ -73,3 +73,15 @@ def test_a_handler_of_the_programs_own_is_called(tmp_path: Path, name: str) -> N
     done = ran(tmp_path, name, "trueloop.train(recipe)", before=before)
     assert done.returncode == 0, done.stderr
     assert "heard\nwent on" in done.stdout
+
+
+def test_listeners_that_cannot_be_opened_are_told_of_in_their_own_words(tmp_path: Path) -> None:
+    before = (
+        "from trueloop.errors import CannotSave\nfrom trueloop.session import train as session\n"
+        "def full(*_): raise CannotSave('The disk is full.')\nsession.open_listeners = full"
+    )
+    call = "try:\n    trueloop.train(recipe)\nexcept CannotSave as error:\n    print(error)"
+    done = ran(tmp_path, "SIGTERM", call, ask=False, before=before)
+    assert done.stdout == "The disk is full.\nwent on\n", done.stderr
+    about = json.loads((tmp_path / "runs" / "r" / "run.json").read_text(encoding="utf-8"))
+    assert (about["status"], about["message"]) == ("failed", "CannotSave: The disk is full.")

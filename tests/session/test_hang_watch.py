@@ -27,7 +27,7 @@ from trueloop.errors import Misuse, NotARun
 from trueloop.hook import Hook, Row
 from trueloop.session.folder import RunFolder, read_about
 from trueloop.session.hang_timeout import HANG_AFTER, VARIABLE, hang_after, parse_seconds
-from trueloop.session.hang_watch import record_hang_in, watch_for_hangs
+from trueloop.session.hang_watch import end_run_on_hang, record_hang_in
 
 
 class Samples:
@@ -123,7 +123,7 @@ def test_one_process_is_not_watched_and_a_run_in_it_is_as_ever(tmp_path: Path, m
     for name in ("RANK", "WORLD_SIZE"):
         monkeypatch.delenv(name, raising=False)
     before = torch.distributed.all_reduce
-    with watch_for_hangs(1.0):
+    with end_run_on_hang(1.0):
         assert torch.distributed.all_reduce is before
     assert trained(tmp_path, "alone", until=1000).ending.reason == "finished"
 

@@ -22,10 +22,12 @@ __all__ = ["Contents", "newest_valid", "read_contents", "read_training", "read_w
 
 TRAINING: Final = "training.pt"
 WEIGHTS: Final = ".safetensors"
-OTHERS: Final = "others"
-"""Key in `training`: state dict entries that safetensors cannot hold (`_extra_state`, sparse tensors), by model."""
+OTHERS: Final = (
+    "others"  # in `training`: state dict entries that safetensors cannot hold (`_extra_state`, sparse tensors)
+)
 
 T = TypeVar("T")
+Values = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +72,7 @@ def tensors_writer(tensors: Mapping[str, Tensor]) -> Writer:
     return write
 
 
-def take_snapshot(
-    about: Mapping[str, Any], models: Mapping[str, Mapping[str, Any]], training: Mapping[str, Any]
-) -> Contents:
+def take_snapshot(about: Values, models: Mapping[str, Values], training: Values) -> Contents:
     """Copy the models' state dicts and the training state. Training can continue at once."""
     snapshot = Snapshot()
     # One snapshot per model, so that tied weights become two tensors and every name can be read alone.
@@ -86,7 +86,7 @@ def take_snapshot(
     return Contents(dict(about), copies, rest, snapshot.wait)
 
 
-def copy_others(snapshot: Snapshot, models: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def copy_others(snapshot: Snapshot, models: Mapping[str, Values]) -> dict[str, Any]:
     """Copies of the state dict entries that safetensors cannot hold, by model."""
     others = {name: {key: value for key, value in state.items() if not fits(value)} for name, state in models.items()}
     return {name: snapshot.of(values, f"the {name}'s state") for name, values in others.items() if values}
@@ -125,10 +125,8 @@ def _read_sharded(store: Store, name: str, manifest: Mapping[str, Any]) -> Conte
 
 
 def newest_valid(store: Store, read: Callable[[Store, str], T]) -> tuple[str | None, T | None, list[str]]:
-    """The newest checkpoint that `read` accepts: (name, result of `read`, problems of the newer ones).
-
-    Damaged checkpoints are skipped, never removed.
-    """
+    """The newest checkpoint that `read` accepts: (name, result of `read`, problems of the newer ones). Damaged ones are
+    skipped, never removed."""
     problems: list[str] = []
     for name in reversed(store.names()):
         try:
@@ -146,9 +144,7 @@ def read_training(data: bytes, shown: str) -> dict[str, Any]:
         # torch's reason, without its advice to load the file with weights_only=False.
         lines = [line.strip() for line in str(error).splitlines() if "nsupported" in line or "not allowed" in line]
         reason = (lines or [type(error).__name__])[0][:160]
-        raise BadCheckpoint(
-            f"{shown} is not safe to read and was refused; no code in it was executed. ({reason})"
-        ) from None
+        raise BadCheckpoint(f"{shown} is not safe to read and was refused; no code in it was run. ({reason})") from None
     if not isinstance(values, dict):
         raise BadCheckpoint(f"{shown} holds a {type(values).__name__}, not a dict.")
     return values

@@ -21,10 +21,8 @@ def step_of(name: str) -> int | None:
 
 
 def obsolete(names: Iterable[str], keep: int, written: str, best: str | None) -> list[str]:
-    """Names to remove. The last `keep` and the best stay; `written` is the newest.
-
-    Later steps do not count: they are damaged checkpoints that a resumed run skipped, and must not displace valid ones.
-    """
+    """Names to remove. The last `keep` and the best stay; `written` is the newest. Later steps do not count: they are
+    damaged checkpoints that a resumed run skipped, and must not displace valid ones."""
     newest = step_of(written) or 0
     steps = {name: step for name in names if (step := step_of(name)) is not None and step <= newest}
     ordered = sorted(steps, key=lambda name: steps[name])

@@ -11,8 +11,7 @@ from trueloop.errors import BadCheckpoint
 
 __all__ = ["Entry", "entries_of"]
 
-LONGEST: Final = 100_000_000
-"""Largest header in bytes, by the format's specification: a damaged length must not fill the memory."""
+LONGEST: Final = 100_000_000  # largest header in bytes, by the format: a damaged length must not fill the memory
 
 
 @dataclass(frozen=True, slots=True)

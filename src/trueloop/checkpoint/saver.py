@@ -69,9 +69,7 @@ class Saver:
             self._raise()
         elif self._any_failed(self._failure is not None):
             self.finish()
-            raise CannotSave(
-                "Another process could not write a checkpoint or remove an old one: see its error message."
-            )
+            raise CannotSave("Another process could not write a checkpoint or remove an old one: see its message.")
 
     def _report(self) -> None:
         while self._done:

@@ -66,17 +66,11 @@ def is_sharded(manifest: Mapping[str, Any]) -> bool:
 
 def piece_table(tensors: Mapping[str, TensorPieces]) -> dict[str, Any]:
     """Manifest entries. For each file, "4+4 0+6" is the block of rows 4 to 8 and columns 0 to 6."""
-    rows = {
-        key: {
-            "dtype": tensor.dtype,
-            "shape": list(tensor.shape),
-            PIECES: {
-                piece.file: " ".join(f"{at}+{length}" for at, length in zip(piece.start, piece.size, strict=True))
-                for piece in tensor.pieces
-            },
-        }
-        for key, tensor in tensors.items()
-    }
+    rows: dict[str, Any] = {}
+    for key, tensor in tensors.items():
+        blocks = {piece.file: zip(piece.start, piece.size, strict=True) for piece in tensor.pieces}
+        pieces = {file: " ".join(f"{at}+{length}" for at, length in block) for file, block in blocks.items()}
+        rows[key] = {"dtype": tensor.dtype, "shape": list(tensor.shape), PIECES: pieces}
     return {"format": SHARDED, PIECES: rows}
 
 
@@ -119,10 +113,8 @@ def _problem(tensor: TensorPieces, files: Mapping[str, Any]) -> str:
             return "has a piece that is larger than its file"
         if not len(piece.start) == len(piece.size) == len(tensor.shape):
             return "has a piece with a different number of dimensions"
-        if any(
-            min(start, size) < 0 or start + size > length
-            for start, size, length in zip(piece.start, piece.size, tensor.shape, strict=True)
-        ):
+        spans = zip(piece.start, piece.size, tensor.shape, strict=True)
+        if any(min(start, size) < 0 or start + size > length for start, size, length in spans):
             return "has a piece outside its shape"
     if tensor.count != sum(math.prod(piece.size) for piece in tensor.pieces):
         return "is not the sum of its pieces"

@@ -149,10 +149,9 @@ def _split_optimizer(state: Values) -> tuple[dict[str, Tensor], dict[str, Any]]:
         for word, value in values.items()
         if fits(value)
     }
-    rest = {
-        number: {word: value for word, value in values.items() if not fits(value)}
-        for number, values in state["state"].items()
-    }
+    rest = {}
+    for number, values in state["state"].items():
+        rest[number] = {word: value for word, value in values.items() if not fits(value)}
     return tensors, {**state, "state": rest}
 
 
@@ -214,9 +213,7 @@ class ShardedReader(CheckpointReader):
 
     def _fill(self, targets: Mapping[str, Tensor]) -> None:
         if missing := [key for key in targets if key not in self.table]:
-            raise BadCheckpoint(
-                f"{self.shown} holds no {missing[0]}: it was saved from a different model. Nothing was loaded."
-            )
+            raise BadCheckpoint(f"{self.shown} holds no {missing[0]}: it is of a different model. Nothing was loaded.")
         reader = PieceReader(self.table, self.blocks, self.shown)
         planner = DefaultLoadPlanner(flatten_state_dict=False, flatten_sharded_tensors=False)
         try:

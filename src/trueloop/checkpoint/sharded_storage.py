@@ -88,10 +88,9 @@ class PieceWriter(StorageWriter):
 
 def _tensor_pieces(key: str, held: Any, where: Mapping[MetadataIndex, str]) -> TensorPieces:
     assert isinstance(held, TensorStorageMetadata)
-    pieces = tuple(
-        Piece(where[MetadataIndex(key, chunk.offsets)], tuple(chunk.offsets), tuple(chunk.sizes))
-        for chunk in held.chunks
-    )
+    files = [where[MetadataIndex(key, chunk.offsets)] for chunk in held.chunks]
+    blocks = zip(files, held.chunks, strict=True)
+    pieces = tuple(Piece(file, tuple(chunk.offsets), tuple(chunk.sizes)) for file, chunk in blocks)
     return TensorPieces(str(held.properties.dtype).removeprefix("torch."), tuple(held.size), pieces)
 
 
@@ -128,9 +127,8 @@ class PieceReader(StorageReader):
             block = self.blocks.block(key, piece, tuple(item.storage_offsets), tuple(item.lengths))
             expected = dtype_of(self.table[key], self.shown)
             if block.dtype != expected:  # copy_ would convert it silently
-                raise BadCheckpoint(
-                    f"{self.shown} is invalid: {key} in {piece.file} is {block.dtype}, the manifest says {expected}."
-                )
+                held = f"{key} in {piece.file} is {block.dtype}"
+                raise BadCheckpoint(f"{self.shown} is invalid: {held}, the manifest says {expected}.")
             target = planner.resolve_tensor(item).detach()
             target.copy_(block)
             planner.commit_tensor(item, target)

@@ -34,10 +34,8 @@ def assemble_tensors(
             inside.setdefault(piece.file, []).append((key, piece))
     for file, tensors in files:
         for key, piece in inside.pop(file, ()):
-            block = tensors.get(group_of(key)[1])
-            full[key][_slices(piece.start, piece.size)] = check_piece(
-                block, piece, full[key].dtype, f"{shown}/{file}", key
-            )
+            block, where = tensors.get(group_of(key)[1]), f"{shown}/{file}"
+            full[key][_slices(piece.start, piece.size)] = check_piece(block, piece, full[key].dtype, where, key)
     for file, ((key, _), *_) in inside.items():
         raise BadCheckpoint(f"{shown} is invalid: a piece of {key} should be in {file}, which holds no tensors.")
     groups: dict[str, dict[str, Tensor]] = {}
@@ -106,8 +104,6 @@ def single_pieces(tensors: Mapping[str, Tensor]) -> dict[str, TensorPieces]:
     """Each tensor as its only piece."""
     table = {}
     for key, value in tensors.items():
-        shape = tuple(value.shape)
-        table[key] = TensorPieces(
-            str(value.dtype).removeprefix("torch."), shape, (Piece("", (0,) * value.ndim, shape),)
-        )
+        shape, dtype = tuple(value.shape), str(value.dtype).removeprefix("torch.")
+        table[key] = TensorPieces(dtype, shape, (Piece("", (0,) * value.ndim, shape),))
     return table

@@ -15,8 +15,8 @@ from trueloop.errors import CannotSave
 
 __all__ = ["Snapshot"]
 
+# Exactly these types, not subclasses: an IntEnum is pickled as its class
 _PLAIN: Final = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device)
-"""Exactly these types, not subclasses: an IntEnum is pickled as its class."""
 ROOM: Final = 0.5  # Share of a device's free memory that a second copy may take during a save
 
 
@@ -39,12 +39,11 @@ class Snapshot:
                 )
             return self._tensor(value.detach())
         if isinstance(value, Mapping):
-            return {
-                self.of(key, f"a key of {place}"): self.of(item, f"{place}[{key!r}]") for key, item in value.items()
-            }
+            of, items = f"a key of {place}", value.items()
+            return {self.of(key, of): self.of(item, f"{place}[{key!r}]") for key, item in items}
         if isinstance(value, (list, tuple, set)):
-            items = [self.of(item, f"{place}[{number}]") for number, item in enumerate(value)]
-            return items if isinstance(value, list) else set(items) if isinstance(value, set) else tuple(items)
+            copies = [self.of(item, f"{place}[{number}]") for number, item in enumerate(value)]
+            return copies if isinstance(value, list) else set(copies) if isinstance(value, set) else tuple(copies)
         return _plain(value, place)
 
     def _tensor(self, tensor: Tensor) -> Tensor:

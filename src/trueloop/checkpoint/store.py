@@ -129,14 +129,12 @@ def unseal_json(data: bytes, shown: str) -> dict[str, Any]:
 def check_manifest(manifest: dict[str, Any], shown: str) -> dict[str, Any]:
     """The manifest, if its format is known and it names only files of its own folder."""
     if manifest.get("format", FORMAT) not in KNOWN:
-        raise BadCheckpoint(
-            f"{shown} has format {manifest['format']!r}; this trueloop reads up to {max(KNOWN)}: use a newer trueloop."
-        )
+        format, newest = manifest["format"], max(KNOWN)
+        raise BadCheckpoint(f"{shown} has format {format!r}; this trueloop reads up to {newest}: use a newer one.")
     files = manifest.get("files")
-    if not isinstance(files, dict) or not all(
-        _FILE.fullmatch(file) and isinstance(entry, dict) and type(entry.get("bytes")) is int
-        for file, entry in files.items()
-    ):
+    entries = files.items() if isinstance(files, dict) else [("", None)]
+    plain = ((_FILE.fullmatch(file), entry) for file, entry in entries)
+    if not all(named and isinstance(entry, dict) and type(entry.get("bytes")) is int for named, entry in plain):
         raise BadCheckpoint(f"{shown} is invalid: it lists something other than plain files.")
     return manifest
 
@@ -262,9 +260,7 @@ class Folder(Store):
         except FileNotFoundError:
             return  # another process has removed it
         except OSError as error:
-            raise CannotSave(
-                f"The old checkpoint {self.where(name)} could not be removed ({error.strerror})."
-            ) from error
+            raise CannotSave(f"The old checkpoint {self.where(name)} cannot be removed ({error.strerror}).") from error
         shutil.rmtree(going, ignore_errors=True)
 
     def sweep(self) -> None:

@@ -22,6 +22,7 @@ from trueloop.errors import BadRecipe, did_you_mean
 __all__ = ["Move", "TransferPlan", "apply_transfer", "plan_transfer", "shapes_of"]
 
 Shape = tuple[int, ...]
+Shapes = Mapping[str, Shape]
 SHOWN: Final = 6  # Number of names listed; the rest are counted
 
 
@@ -75,18 +76,13 @@ class TransferPlan:
         return "; ".join(parts)
 
 
-def plan_transfer(
-    saved: Mapping[str, Shape], ours: Mapping[str, Shape], mapping: Mapping[str, str | None]
-) -> TransferPlan:
+def plan_transfer(saved: Shapes, ours: Shapes, mapping: Mapping[str, str | None]) -> TransferPlan:
     """Pure. Raises BadRecipe for an invalid mapping."""
     targets = {name: _renamed(name, mapping) for name in saved}
     _check_patterns(saved, mapping)
     _check_collisions(targets)
-    moves = [
-        Move(name, target, saved[name], ours[target])
-        for name, target in targets.items()
-        if target is not None and target in ours
-    ]
+    known = {name: target for name, target in targets.items() if target is not None and target in ours}
+    moves = [Move(name, target, saved[name], ours[target]) for name, target in known.items()]
     if not any(move.fits for move in moves):
         raise BadRecipe(_nothing_fits(saved, ours))
     filled = {move.target for move in moves}
@@ -129,9 +125,7 @@ def _check_patterns(names: Iterable[str], mapping: Mapping[str, str | None]) -> 
     names = list(names)
     for pattern, becomes in mapping.items():
         if pattern.count("*") > 1 or (becomes or "").count("*") > pattern.count("*"):
-            raise BadRecipe(
-                f"start_map {pattern!r}: {becomes!r} is invalid: each side may have one *. Nothing was run."
-            )
+            raise BadRecipe(f"start_map {pattern!r}: {becomes!r}: each side may have one *. Nothing was run.")
         if not any(_expression(pattern).fullmatch(name) for name in names):
             near = did_you_mean(pattern, {*names, *(f"{name.partition('.')[0]}.*" for name in names)})
             raise BadRecipe(f"No saved tensor matches the start_map pattern {pattern!r}.{near} Nothing was run.")
@@ -146,10 +140,8 @@ def _check_collisions(targets: Mapping[str, str | None]) -> None:
             sources[target] = name
 
 
-def _nothing_fits(saved: Mapping[str, Shape], ours: Mapping[str, Shape]) -> str:
-    text = (
-        f"No saved tensor fits the model: saved are {_listed(saved)}; the model has {_listed(ours)}. Nothing was run."
-    )
+def _nothing_fits(saved: Shapes, ours: Shapes) -> str:
+    text = f"No saved tensor fits the model: saved are {_listed(saved)}; it has {_listed(ours)}. Nothing was run."
     prefix = next(iter(saved), "").partition(".")[0] + "."
     if all(name.startswith(prefix) and name.removeprefix(prefix) in ours for name in saved):
         text += f' Write start_map={{"{prefix}*": "*"}}.'

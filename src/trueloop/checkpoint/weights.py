@@ -16,8 +16,8 @@ from trueloop.errors import BadCheckpoint, CannotSave, Misuse
 __all__ = ["best_contents", "read_weights", "write_weights"]
 
 _PICKLED: Final = (".pt", ".pth", ".bin")
+# Common keys of the weights in a file that holds more than weights
 _INSIDE: Final = ("state_dict", "model_state_dict", "model", "weights")
-"""Common keys of the weights in a file that holds more than weights."""
 
 
 def best_contents(path: Path) -> tuple[Contents, str]:

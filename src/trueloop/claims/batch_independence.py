@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from trueloop.claims.claim import Claim
 from trueloop.claims.subject import RecipeSubject, ScriptSubject
-from trueloop.claims.training_step import map_tensors, select_samples
-from trueloop.data.source import size_of, tensors_in
+from trueloop.claims.training_step import select_samples
+from trueloop.data.source import map_tensors, size_of, tensors_in
 from trueloop.engine.evaluate import evaluating
 from trueloop.engine.parts import Parts
 from trueloop.event import BatchIndependenceTested
@@ -31,25 +31,17 @@ __all__ = ["BatchIndependence"]
 SIZES: Final = (7, 5, 8, 6, 4, 3)  # batch sizes to try: small, and different from all other dimensions
 TOLERANCE: Final = 1e-4  # of the output scale; a batch of a different size changes float32 sums by about 1e-6
 
-OVER_BATCH: Final = Cause(
-    "an operation runs over dimension 0", "count dimensions from the end: `softmax(x, dim=-1)`, `mean(dim=-1)`"
-)
-RESHAPED: Final = Cause(
-    "a view or reshape moves values between samples", "transpose first: `x.transpose(0, 1).reshape(batch, -1)`"
-)
-BATCH_FIRST: Final = Cause(
-    "a recurrent or attention layer takes the batch for time", "`batch_first=True` for inputs of [batch, time, ...]"
-)
-STATISTICS: Final = Cause(
-    "a norm uses batch statistics in eval mode", "`track_running_stats=True`, or LayerNorm or GroupNorm"
-)
-SQUEEZED: Final = Cause("squeeze() also removes a batch dimension of size 1", "`squeeze(1)` or `squeeze(-1)`")
+OVER_BATCH = Cause("an operation runs over dimension 0", "count from the end: `softmax(x, dim=-1)`, `mean(dim=-1)`")
+RESHAPED = Cause("a view or reshape mixes samples", "first `x.transpose(0, 1)`, then `.reshape(batch, -1)`")
+BATCH_FIRST = Cause("an RNN or attention layer takes the batch for time", "`batch_first=True` for [batch, time, ...]")
+STATISTICS = Cause("a norm uses batch statistics in eval mode", "`track_running_stats=True`, or LayerNorm or GroupNorm")
+SQUEEZED = Cause("squeeze() also removes a batch dimension of size 1", "`squeeze(1)` or `squeeze(-1)`")
+# Words in the name of an operation -> the likely cause
 OPERATIONS: Final = {
     ("view", "reshape", "flatten", "transpose", "permute"): RESHAPED,
     ("lstm", "gru", "rnn", "attention"): BATCH_FIRST,
     ("norm", "var", "std"): STATISTICS,
 }
-"""Words in the name of an operation -> the likely cause."""
 
 
 @final
@@ -121,8 +113,7 @@ class _Trial:
     repeat: float  # difference of two outputs for the same batch
     alone: float | None = None  # largest difference of a sample alone; None: the model does not take one sample
     others: float = 0.0  # difference with all other samples replaced
-    gradient: float | None = None
-    """Gradient of a sample's output by the other inputs over that by its own; None: no gradient."""
+    gradient: float | None = None  # of a sample's output by the other inputs over that by its own; None: none
     wrong_shape: str = ""  # what a sample alone gives: 'its output is [3], not [1, 3]'
 
     @property
@@ -150,8 +141,8 @@ def _try(parts: Parts, inputs: Any) -> _Trial | None:
 
 
 def _replaced(size: int) -> list[int]:
-    """The last sample stays: if the batch is taken for time, it has seen all others. The others become the first, and
-    the first the second: a mere permutation would not change a sum over the batch."""
+    """The last sample stays: it may have seen all others, as time. The others become the first, the first the second:
+    a mere permutation would not change a sum over the batch."""
     return [1, *[0] * (size - 2), size - 1]
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from trueloop.data.source import Batch, tensors_in
+from trueloop.engine.layers import remove_after
 from trueloop.engine.task import Task
 from trueloop.measure.model import restored_buffers
 from trueloop.measure.randomness import fence
@@ -17,9 +18,9 @@ from trueloop.torch_private.modules import DropoutNd
 
 __all__ = ["compute_result"]
 
-ROUNDING: Final = 1e-4
-"""Relative tolerance: float32 sums in a different order differ by about 1e-6 per layer, and more after several."""
+ROUNDING: Final = 1e-4  # relative: float32 sums in a different order differ by about 1e-6 per layer
 GRADIENT_ROUNDING: Final = 1e-3  # of a gradient, which collects the differences of the forward once more
+Layers = Mapping[str, Tensor]  # the output of each
 SMALL: Final = 1e-3  # parameters with a gradient below this share of the largest are compared on the scale of that
 
 
@@ -30,7 +31,7 @@ class BatchResult:
     loss: float
     outputs: tuple[Tensor, ...]
     gradients: Mapping[str, Tensor]  # by parameter; those without a gradient are absent
-    layers: Mapping[str, Tensor]  # output of each layer at its first call, in the order in which they returned
+    layers: Layers  # output of each layer at its first call, in the order in which they returned
 
 
 @dataclass(frozen=True)
@@ -53,12 +54,9 @@ class ResultDifference:
         if self.loss > ROUNDING or not math.isfinite(self.loss):
             return f"the loss is {self.one:.6g} {first} and {self.two:.6g} {second}"
         if self.outputs > ROUNDING:
-            return (
-                f"the loss is equal, but the outputs {first} and {second} differ by {self.outputs:.2g} of their scale"
-            )
-        return (
-            f"loss and outputs are equal, but the gradient of {self.worst} differs by {self.gradients:.2g} of its scale"
-        )
+            return f"the loss is equal, but outputs {first} and {second} differ by {self.outputs:.2g} of their scale"
+        share = f"{self.gradients:.2g} of its scale"
+        return f"loss and outputs are equal, but the gradient of {self.worst} differs by {share}"
 
     def agreement(self, first: str, second: str) -> str:
         """For two equal results: 'loss 2.31 eager and 2.31 compiled; ...'."""
@@ -99,10 +97,8 @@ def compute_result(
     layers: bool = False,
     seed: int = 0,
 ) -> BatchResult:
-    """`call`: called instead of the model (compiled); `scale`: loss scale of the backward, divided out afterwards.
-
-    The model is left without gradients and with its buffers unchanged.
-    """
+    """`call`: called instead of the model (compiled); `scale`: loss scale of the backward, divided out afterwards. The
+    model is left without gradients and with its buffers unchanged."""
     recorded: dict[str, Tensor] = {}
     model.zero_grad(set_to_none=True)
     with fence(seed), restored_buffers(model), _record_layers(model if layers else nn.Module(), recorded):
@@ -124,12 +120,8 @@ def _record_layers(model: nn.Module, outputs: dict[str, Tensor]) -> Iterator[Non
 
         return record
 
-    handles = [module.register_forward_hook(hook(name)) for name, module in model.named_modules() if name]
-    try:
+    with remove_after(module.register_forward_hook(hook(name)) for name, module in model.named_modules() if name):
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _on_host(tensor: Tensor) -> Tensor:
@@ -176,10 +168,7 @@ def compare(one: BatchResult, two: BatchResult) -> ResultDifference:
 
 
 def first_differing_layer(
-    one: Mapping[str, Tensor],
-    two: Mapping[str, Tensor],
-    limit: float,
-    measure: Callable[..., float] = relative_difference,
+    one: Layers, two: Layers, limit: float, measure: Callable[..., float] = relative_difference
 ) -> str | None:
     """The first layer, in the order in which they returned, whose outputs differ by more than `limit`."""
     return next((name for name, value in one.items() if name in two and not measure(value, two[name]) <= limit), None)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ORDER", "claims_named", "names", "sentences"]
 
+# Simple claims first: where one of them fails, the later ones mean little
 ORDER: Final = (
     *("overfit-one-batch", "gradients-reach-every-layer", "optimizer-holds-every-parameter", "batch-independence"),
     *("evaluation-repeats", "loader-order-is-seeded", "workers-draw-differently", "large-batch-equals-accumulated"),
@@ -24,18 +25,14 @@ ORDER: Final = (
     *("precision-agrees", "eager-and-compiled-agree", "cpu-and-gpu-agree", "first-nonfinite", "no-memory-growth"),
     *("learning-rate-range", "distributed-equals-single"),
 )
-"""Simple claims first: where one of them fails, the later ones mean little."""
 CLAIM: Final = re.compile(r"^class (\w+)\(Claim\):", re.MULTILINE)
 
 
 @cache
 def _classes() -> dict[str, str]:
     """Claim -> its class. Files are read, not imported: that would load torch."""
-    found = {}
-    for file in Path(__file__).parent.glob("*.py"):
-        if defined := CLAIM.search(file.read_text(encoding="utf-8")):
-            found[file.stem.replace("_", "-")] = defined[1]
-    return found
+    searched = ((file, CLAIM.search(file.read_text("utf-8"))) for file in Path(__file__).parent.glob("*.py"))
+    return {file.stem.replace("_", "-"): defined[1] for file, defined in searched if defined}
 
 
 def names() -> tuple[str, ...]:
@@ -56,9 +53,7 @@ def claims_named(words: Iterable[str]) -> list[Claim]:
     for word in wanted:
         if word not in names():
             near = did_you_mean(word, names())
-            raise Misuse(
-                f"There is no claim {word!r}.{near} Nothing was run; `trueloop probe --list` lists the claims."
-            )
+            raise Misuse(f"There is no claim {word!r}.{near} Nothing was run; `trueloop probe --list` lists them.")
     return [_claim(name) for name in names() if name in wanted]
 
 

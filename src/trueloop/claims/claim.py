@@ -10,6 +10,8 @@ from trueloop.results.proof import Cause, Proof
 
 __all__ = ["Claim"]
 
+Evidence = Mapping[str, object]
+
 
 class Claim(ABC):
     """One file each. The first line of its docstring is `name: the claim, as a sentence.`"""
@@ -32,20 +34,16 @@ class Claim(ABC):
 
     # -- the three results --
 
-    def holds(self, measured: str, evidence: Mapping[str, object]) -> Proof:
+    def holds(self, measured: str, evidence: Evidence) -> Proof:
         return Proof(self.name, "holds", measured, self.healthy, evidence)
 
     def fails(
-        self,
-        measured: str,
-        evidence: Mapping[str, object],
-        causes: tuple[Cause, ...] | None = None,
-        place: Place | None = None,
+        self, measured: str, evidence: Evidence, causes: tuple[Cause, ...] | None = None, place: Place | None = None
     ) -> Proof:
         """`causes`: the causes that fit the measurement; None: all causes of the claim."""
         return Proof(self.name, "fails", measured, self.healthy, evidence, causes or self.causes, place)
 
-    def unproved(self, reason: str, evidence: Mapping[str, object] | None = None) -> Proof:
+    def unproved(self, reason: str, evidence: Evidence | None = None) -> Proof:
         """It could not be tested. `reason`: what was missing, and what to type where that helps."""
         return Proof(self.name, "unproved", reason, self.healthy, evidence or {})
 

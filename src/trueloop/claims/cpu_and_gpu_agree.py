@@ -29,6 +29,7 @@ from trueloop.usercode.ownership import layer_place
 __all__ = ["CpuAndGpuAgree"]
 
 SAMPLES: Final = 16
+_Computed = tuple[BatchResult, str, nn.Module]  # and the mode
 
 
 @final
@@ -36,21 +37,13 @@ class CpuAndGpuAgree(Claim):
     name = "cpu-and-gpu-agree"
     healthy = f"loss and outputs differ by less than {ROUNDING:g} of their scale, gradients by less than ten times that"
     causes: ClassVar[tuple[Cause, ...]] = (
+        Cause("a part of the model checks the device", "look for `.is_cuda`, `.device`, `cuda.is_available()` in it"),
+        Cause("a tensor stays behind, or is drawn again on each device", "`register_buffer`; draw it once on the CPU"),
         Cause(
-            "a part of the model behaves differently by device",
-            "look for `.is_cuda`, `.device` and `torch.cuda.is_available()` in its forward",
+            "the order of a sum, or ties (argmax, sort, topk) decide", "compare in float64: `model.double()` on both"
         ),
         Cause(
-            "a tensor that is not a buffer stays behind, or is drawn again on each device",
-            "use `register_buffer`, and draw it once on the CPU",
-        ),
-        Cause(
-            "the output depends on the order of a sum, or on ties (argmax, sort, topk)",
-            "compare in float64: `model.double()` on both",
-        ),
-        Cause(
-            "a kernel is wrong on one of them",
-            "run the named layer alone on both, and search the issues of PyTorch",
+            "a kernel is wrong on one of them", "run the named layer alone on both, and search the issues of PyTorch"
         ),
     )
 
@@ -77,9 +70,7 @@ class CpuAndGpuAgree(Claim):
         return self.fails(said, facts | {"first_layer": layer}, place=layer_place(model, layer))
 
 
-def _result(
-    subject: RecipeSubject, device: str, weights: dict[str, Tensor], batch: Batch
-) -> tuple[BatchResult, str, nn.Module]:
+def _result(subject: RecipeSubject, device: str, weights: dict[str, Tensor], batch: Batch) -> _Computed:
     parts = subject.parts(device=device, compile="off", precision="fp32")
     parts.model.load_state_dict(weights)
     batch = moved(batch, parts.device)

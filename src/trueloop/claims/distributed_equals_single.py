@@ -32,9 +32,9 @@ from torch import Tensor, nn
 
 from trueloop.claims.claim import Claim
 from trueloop.claims.subject import RecipeSubject
-from trueloop.claims.training_step import map_tensors
-from trueloop.data.source import Batch, Source, Splits, size_of, tensors_in
+from trueloop.data.source import Batch, Source, Splits, map_tensors, size_of, tensors_in
 from trueloop.engine.assemble import assemble
+from trueloop.engine.layers import remove_after
 from trueloop.engine.loop import Loop
 from trueloop.hook import Hook, Row
 from trueloop.measure.randomness import fence, seed_all
@@ -54,21 +54,13 @@ PATIENCE: Final = 60.0  # seconds after which processes that wait for each other
 HUNG: Final = f"the {WORLD} processes had not finished after {PATIENCE:.0f} s"
 Mode = Literal["still", "eval", "batch statistics"]  # still: BatchNorm in eval mode
 
-MIXING_LAYER: Final = Cause(
-    "a layer mixes the samples of its batch",
-    "reduce over other dimensions than the first, or gather the samples of all processes",
-)
-MIXING_LOSS: Final = Cause(
+MIXING_LAYER = Cause("a layer mixes the samples of its batch", "reduce over other dimensions, or gather all samples")
+MIXING_LOSS = Cause(
     "the loss depends on several samples: pairs, ranks, the mean or size of the batch",
     "return one loss per sample; if it needs the complete batch, gather the outputs of all processes first",
 )
-RANK: Final = Cause(
-    "something happens on one process only, or depends on the rank",
-    "look for rank, is_initialized and world_size in the recipe",
-)
-BUFFER: Final = Cause(
-    "a buffer is updated from the batch: a running mean, a codebook", "synchronize it after each step"
-)
+RANK = Cause("something depends on the rank", "look for rank, is_initialized and world_size in the recipe")
+BUFFER = Cause("a buffer is updated from the batch: a running mean, a codebook", "synchronize it after each step")
 
 
 @final
@@ -108,9 +100,8 @@ class DistributedEqualsSingle(Claim):
         """Which part changes when its batch is split in two, tested in this process."""
         name, loss = runs.split_in_two()
         if name is not None:
-            return f"; the output of layer {name} changes when its batch is split in two", (
-                *(MIXING_LAYER, BUFFER, MIXING_LOSS, RANK),
-            )
+            said = f"; the output of layer {name} changes when its batch is split in two"
+            return said, (MIXING_LAYER, BUFFER, MIXING_LOSS, RANK)
         if loss is not None:
             said = f"; the loss of a batch is {loss[0]:.6g}, and of its two halves {loss[1]:.6g}"
             return said, (MIXING_LOSS, MIXING_LAYER, BUFFER, RANK)
@@ -157,9 +148,7 @@ class _Comparison:
     def agreement(self) -> str:
         where = " in eval mode (the model draws random numbers in train mode)" if self.mode == "eval" else ""
         steps = len(self.one.losses)
-        return (
-            f"the losses of {WORLD} processes and of one differ by at most {self.largest:.0e} in {steps} steps{where}"
-        )
+        return f"the losses of {WORLD} processes and one differ by at most {self.largest:.0e} in {steps} steps{where}"
 
     def sentence(self, step: int) -> str:
         if step == 0:
@@ -212,9 +201,8 @@ def _without_randomness(subject: RecipeSubject, mode: Mode) -> Recipe:
     """The recipe without randomness, and without work that does not change the losses."""
     recipe, splits = subject.recipe, subject.splits
     batch = max(WORLD, min(recipe.batch, BATCH))
-    few = Splits(
-        train=_FirstSamples(splits.train, batch * STEPS, recipe.seed), facts=splits.facts, prepare=splits.prepare
-    )
+    train = _FirstSamples(splits.train, batch * STEPS, recipe.seed)
+    few = Splits(train=train, facts=splits.facts, prepare=splits.prepare)
     changes: dict[str, Any] = {"data": lambda _: few, "model": lambda facts: _quiet(build_model(recipe, facts), mode)}
     changes |= {"start_from": "", "batch": batch, "accumulate": min(recipe.accumulate, batch // WORLD), "steps": STEPS}
     changes |= {"epochs": None, "log_every": 1, "device": "cpu", "precision": "fp32", "compile": "off"}
@@ -359,12 +347,8 @@ def _layer_outputs(model: nn.Module, batch: Batch) -> tuple[dict[str, Tensor], A
 
         return record
 
-    handles = [module.register_forward_hook(hook(name)) for name, module in model.named_modules()]
-    try:
+    with remove_after(module.register_forward_hook(hook(name)) for name, module in model.named_modules()):
         return outputs, model(batch.inputs)
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _are_halves(whole: Tensor, halves: list[Tensor | None]) -> bool:

@@ -30,8 +30,9 @@ from trueloop.claims.batch_result import (
 )
 from trueloop.claims.claim import Claim
 from trueloop.claims.subject import RecipeSubject
-from trueloop.claims.training_step import first_samples, map_tensors
-from trueloop.data.source import Batch, tensors_in
+from trueloop.claims.training_step import first_samples
+from trueloop.data.source import Batch, map_tensors, tensors_in
+from trueloop.engine.layers import remove_after
 from trueloop.engine.parts import Parts
 from trueloop.event import Place
 from trueloop.measure.model import restored_buffers
@@ -44,31 +45,29 @@ from trueloop.usercode.ownership import layer_place, users_classes
 __all__ = ["EagerAndCompiledAgree"]
 
 SAMPLES: Final = 8
+# Backends in the order of what torch.compile does: the first that differs is where to look
 STAGES: Final = {
     "eager": "the traced Python code",
     "aot_eager": "the traced forward and backward",
     "inductor": "the generated code",
 }
-"""Backends in the order of what torch.compile does: the first that differs is where to look."""
 DEFAULT: Final = "inductor"  # the backend of torch.compile
 SECONDS: Final = 20.0  # for the search of the smallest part
+Inputs = tuple[Any, Any]  # args and kwargs
+_Operation = tuple[str, Place | None]  # its name and line
 OPERATIONS: Final = 64  # of a part that are compiled one by one
 
-TRACED: Final = Cause(
+TRACED = Cause(
     "the forward calls torch.compiler.is_compiling(), or reads a value that changes: a global, a counter, the time",
     "look for it in the named part; torch.compiler.disable keeps a function eager",
 )
-CUSTOM: Final = Cause(
+CUSTOM = Cause(
     "a custom operation is registered with a wrong fake implementation, backward, or list of mutated arguments",
     "torch.library.opcheck(operation, inputs)",
 )
-KERNEL: Final = Cause(
-    "the compiled kernel is wrong",
-    "then torch.compile(part, backend='aot_eager') is right; search the issues of PyTorch",
-)
-UNSTABLE: Final = Cause(
-    "the result depends on the order of a sum: a small difference of large numbers",
-    "test the claim precision-agrees; compare in float64",
+KERNEL = Cause("the compiled kernel is wrong", "`torch.compile(part, backend='aot_eager')`; search PyTorch's issues")
+UNSTABLE = Cause(
+    "the order of a sum decides: a small difference of large numbers", "compare in float64; precision-agrees"
 )
 
 
@@ -166,10 +165,11 @@ class _Trial:
         model = self.parts.model
         inputs = _recorded_inputs(model, self.batch.inputs)
         name = ""
-        while (
-            inner := next((each for each in _below(name, inputs) if self._differs(each, inputs[each], backend)), None)
-        ) is not None:
+        inner: str | None = name
+        while inner is not None:
             name = inner
+            below = (each for each in _below(name, inputs) if self._differs(each, inputs[each], backend))
+            inner = next(below, None)
         module = model.get_submodule(name)
         kind, place = type(module).__name__, layer_place(model, name) if name else None
         place = next((place for _, place in users_classes(module)), place)
@@ -205,13 +205,9 @@ def _recorded_inputs(model: nn.Module, inputs: Any) -> dict[str, tuple[Any, Any]
 
         return record
 
-    handles = [module.register_forward_pre_hook(hook(name), with_kwargs=True) for name, module in model.named_modules()]
-    try:
-        with fence(0), torch.no_grad(), restored_buffers(model):
-            model(inputs)
-    finally:
-        for handle in handles:
-            handle.remove()
+    hooks = (module.register_forward_pre_hook(hook(name), with_kwargs=True) for name, module in model.named_modules())
+    with remove_after(hooks), fence(0), torch.no_grad(), restored_buffers(model):
+        model(inputs)
     return recorded
 
 
@@ -263,9 +259,7 @@ def _close(one: list[Tensor | None], two: list[Tensor | None]) -> bool:
 # -- the operation --
 
 
-def _differing_operation(
-    module: nn.Module, inputs: tuple[Any, Any], backend: str, deadline: float
-) -> tuple[str, Place | None] | None:
+def _differing_operation(module: nn.Module, inputs: Inputs, backend: str, deadline: float) -> _Operation | None:
     """The first operation of the traced part that differs when compiled alone."""
     calls: list[tuple[fx.Node, Any, Any]] = []
 

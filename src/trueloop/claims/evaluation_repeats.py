@@ -21,6 +21,7 @@ from trueloop.claims.tensor_digest import differing_names, digest_of_all
 from trueloop.data.source import Batch
 from trueloop.engine.batches import EvaluationBatches
 from trueloop.engine.evaluate import evaluate
+from trueloop.engine.layers import remove_after
 from trueloop.engine.parts import Parts
 from trueloop.event import EvaluationRepeated, Place
 from trueloop.measure.randomness import fence
@@ -34,16 +35,12 @@ SEEDS: Final = (11, 22, 33)  # three evaluations: a random branch may be the sam
 LAYER_OUTPUTS: Final = 5_000  # recorded at most
 DROPOUT_OPERATIONS: Final = ("bernoulli_", "native_dropout", "dropout")
 
-DRAWS: Final = Cause("the layer draws random numbers in eval mode too", "draw only `if self.training:`")
-DROPOUT: Final = Cause(
-    "a dropout ignores eval mode", "`F.dropout(x, p, training=self.training)`; `trueloop explain MOD104`"
-)
-MODE: Final = Cause(
-    "a part stays in train mode after `model.eval()`", "look for `.train()` in a forward, or an overridden `train()`"
-)
-STATE: Final = Cause("the evaluation changes buffers of the model", "write to buffers only `if self.training:`")
-DATA: Final = Cause("the evaluation samples are drawn again each time", "draw them once, with a seed, and keep them")
-MEMORY: Final = Cause("the layer keeps a state from call to call", "look for attributes that its forward writes")
+DRAWS = Cause("the layer draws random numbers in eval mode too", "draw only `if self.training:`")
+DROPOUT = Cause("a dropout ignores eval mode", "`F.dropout(x, p, self.training)`; `trueloop explain MOD104`")
+MODE = Cause("a part stays in train mode after `model.eval()`", "look for `.train()` in a forward; an own `train()`")
+STATE = Cause("the evaluation changes buffers of the model", "write to buffers only `if self.training:`")
+DATA = Cause("the evaluation samples are drawn again each time", "draw them once, with a seed, and keep them")
+MEMORY = Cause("the layer keeps a state from call to call", "look for attributes that its forward writes")
 
 
 @final
@@ -77,9 +74,7 @@ class EvaluationRepeats(Claim):
         said = f"{wrong_mode[0] or 'the model'} is not in the mode it had before the evaluation"
         return self.fails(said, facts, (MODE,), _place(parts.model, wrong_mode[0]))
 
-    def _name_layer(
-        self, parts: Parts, first: _Pass, other: _Pass, changed: list[str], facts: dict[str, object]
-    ) -> Proof:
+    def _name_layer(self, parts: Parts, first: _Pass, other: _Pass, changed: list[str], facts: dict[str, Any]) -> Proof:
         layer = next((one[0] for one, two in zip(first.layers, other.layers, strict=False) if one != two), None)
         module = parts.model.get_submodule(layer) if layer is not None else parts.model
         draw = _first_draw(parts)
@@ -105,9 +100,7 @@ class EvaluationRepeats(Claim):
         facts = {"model": worst.name, "samples": worst.batch, "change": worst.change}
         if worst.change == 0:
             return self.holds(f"{worst.name} gave {worst.batch} samples the same outputs under a second seed", facts)
-        said = (
-            f"{worst.name} gave the same {worst.batch} samples outputs that differ by {worst.change:.1e} of their scale"
-        )
+        said = f"{worst.name} gave {worst.batch} samples outputs that differ by {worst.change:.1e} of their scale"
         return self.fails(said, facts, (DRAWS, MEMORY), worst.drawn_at or worst.place)
 
 
@@ -143,13 +136,9 @@ def _evaluate(parts: Parts, seed: int) -> _Pass:
             result.data.append(digest_of_all(tuple(batch)))
             yield batch
 
-    hooks = [module.register_forward_hook(record(name)) for name, module in model.named_modules()]
-    try:
-        with fence(seed):
-            result.values = evaluate(model, batches(), parts.task, parts.device, parts.precision, parts.peers)
-    finally:
-        for hook in hooks:
-            hook.remove()
+    hooks = (module.register_forward_hook(record(name)) for name, module in model.named_modules())
+    with remove_after(hooks), fence(seed):
+        result.values = evaluate(model, batches(), parts.task, parts.device, parts.precision, parts.peers)
     state = model.state_dict()
     result.state = {name: each.clone() if isinstance(each, torch.Tensor) else each for name, each in state.items()}
     return result

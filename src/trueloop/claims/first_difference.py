@@ -90,8 +90,7 @@ def _kind(one: Entry, other: Entry | None) -> Kind:
 
 
 def _suspects(one: Trace, other: Trace, before: int) -> tuple[Suspect, ...]:
-    """The last draws of Python's and of numpy's generator before that, if their numbers differed by then; later
-    first."""
+    """The last draws of Python's and of numpy's generator before that, if they differed by then; later first."""
     pairs = enumerate(zip_longest(one.draws, other.draws))
     differing = (at for at, (a, b) in pairs if a is None or b is None or (a.name, a.digest) != (b.name, b.digest))
     first = next(differing, len(one.draws))

@@ -27,18 +27,12 @@ __all__ = ["FirstNonfinite"]
 
 STEPS: Final = 20  # of a recipe with its own settings: most overflows come at once; rules watch the later steps
 
-DATA: Final = Cause("a sample holds NaN or Inf", "check `torch.isfinite(inputs)`; drop or repair such samples")
-DOMAIN: Final = Cause(
-    "an operation gets values outside its domain", "`log(x.clamp(min=1e-8))`, `sqrt(x + 1e-8)`, `a / b.clamp(min=1)`"
-)
-GRADIENT: Final = Cause(
-    "a gradient is undefined: of sqrt, norm or pow at zero", "add a small constant inside: `sqrt(x + 1e-8)`"
-)
-GROWTH: Final = Cause(
-    "values grow from step to step", "test the claim learning-rate-range; or clip the gradient: `--set clip=1.0`"
-)
-OVERFLOW: Final = Cause("a value is too large for half precision", "try `--set precision=bf16`, or fp32")
-EARLIER: Final = Cause("an earlier step or the loaded checkpoint wrote it", "look at the weights before the first step")
+DATA = Cause("a sample holds NaN or Inf", "check `torch.isfinite(inputs)`; drop or repair such samples")
+DOMAIN = Cause("an operation gets values outside its domain", "`log(x.clamp(min=1e-8))`, `sqrt(x + 1e-8)`")
+GRADIENT = Cause("a gradient is undefined: sqrt, norm or pow at zero", "add a small constant inside: `sqrt(x + 1e-8)`")
+GROWTH = Cause("values grow from step to step", "test learning-rate-range; or clip gradients: `--set clip=1.0`")
+OVERFLOW = Cause("a value is too large for half precision", "try `--set precision=bf16`, or fp32")
+EARLIER = Cause("an earlier step or the loaded checkpoint wrote it", "look at the weights before the first step")
 
 
 @final

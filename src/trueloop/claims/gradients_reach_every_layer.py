@@ -18,6 +18,7 @@ from trueloop.claims.subject import RecipeSubject, ScriptSubject
 from trueloop.claims.training_step import apply_update, backward, micro_batches_at
 from trueloop.data.source import tensors_in
 from trueloop.engine.accounts import Accounts
+from trueloop.engine.layers import remove_after
 from trueloop.engine.parts import Parts
 from trueloop.engine.torch_settings import torch_settings
 from trueloop.event import GradientsMeasured, ModelSeen, ParameterAccount, ParametersAccounted, Place
@@ -33,15 +34,10 @@ MOST_STEPS: Final = 25  # including those that a scaler skips: it halves 65,536 
 EVENTS: Final = 3  # of a script in which a layer must have a zero gradient; the first may be zero-initialized
 SHOWN: Final = 64  # layers whose norms the evidence holds
 
-CUT: Final = Cause(
-    "its output is detached from the graph",
-    "look for detach(), .data, .item(), numpy() or no_grad() between it and the loss",
-)
-UNUSED: Final = Cause(
-    "the forward does not use it", "call it in forward, or remove it; to freeze it: `requires_grad_(False)`"
-)
-DEAD: Final = Cause("all its units are dead, or multiplied by zero", "is the output of the next layer all zero?")
-NOT_FINITE: Final = Cause("a value overflows, or a gradient is undefined", "the claim first-nonfinite names the first")
+CUT = Cause("its output is detached from the graph", "look for detach(), .data, .item(), numpy(), no_grad() behind it")
+UNUSED = Cause("the forward does not use it", "call it in forward, or remove it; to freeze it: `requires_grad_(False)`")
+DEAD = Cause("all its units are dead, or multiplied by zero", "is the output of the next layer all zero?")
+NOT_FINITE = Cause("a value overflows, or a gradient is undefined", "the claim first-nonfinite names the first")
 
 
 @final
@@ -88,13 +84,9 @@ class GradientsReachEveryLayer(Claim):
     def _likely(
         self, nonfinite: Sequence[str], missing: Sequence[ParameterAccount], zero: Sequence[object]
     ) -> tuple[Cause, ...]:
-        seen = [
-            *([NOT_FINITE] if nonfinite else []),
-            *([CUT] if any(each.ran_with_graph for each in missing) else []),
-            *([UNUSED] if any(not each.ran for each in missing) else []),
-            *([DEAD] if zero else []),
-        ]
-        return self.likely_first(*seen)
+        cut, unused = any(each.ran_with_graph for each in missing), any(not each.ran for each in missing)
+        seen = {NOT_FINITE: bool(nonfinite), CUT: cut, UNUSED: unused, DEAD: bool(zero)}
+        return self.likely_first(*(cause for cause, applies in seen.items() if applies))
 
 
 # -- in words --
@@ -202,10 +194,9 @@ class _Measurement:
 
             return record
 
-        handles = [module.register_forward_hook(hook(name)) for name, module in self.parts.model.named_modules()]
-        yield
-        for handle in handles:
-            handle.remove()
+        modules = self.parts.model.named_modules()
+        with remove_after(module.register_forward_hook(hook(name)) for name, module in modules):
+            yield
 
     @torch.no_grad()
     def _measure(self) -> None:
@@ -242,9 +233,8 @@ class _Measurement:
 
     def _used(self, names: Iterator[str]) -> list[ParameterAccount]:
         model = self.parts.model
-        return [
-            each for each in map(self.account, names) if each.ran or not is_idle_expert(model, each.name, self._nonzero)
-        ]
+        accounts = map(self.account, names)
+        return [each for each in accounts if each.ran or not is_idle_expert(model, each.name, self._nonzero)]
 
     def _is_cancelled(self, name: str) -> bool:
         layer, _, attribute = name.rpartition(".")

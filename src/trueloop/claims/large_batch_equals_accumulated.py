@@ -32,27 +32,22 @@ TOLERANCE: Final = 1e-4  # of the gradient norm: float32 rounding gives about 1e
 ROUNDINGS: Final = 10.0  # times the effect of the same batch in reverse order, where a deep model rounds more
 SUM_TOLERANCE: Final = 0.2  # how near the norm must be to that of a sum divided by the number of parts
 
-SUMS: Final = Cause("the loss is a sum over the batch", "return one loss per sample (reduction='none'), or their mean")
-DIVISOR: Final = Cause(
+SUMS = Cause("the loss is a sum over the batch", "return one loss per sample (reduction='none'), or their mean")
+DIVISOR = Cause(
     "the loss is not divided by its number of samples, but by valid tokens, pairs, or a fixed batch size",
     "return one loss per sample, or count the targets that matter: `Facts(ignore=...)`",
 )
-MIXED: Final = Cause(
+MIXED = Cause(
     "a layer or the loss depends on several samples",
     "the claim batch-independence names the layer; with a contrastive loss, accumulation changes the training",
 )
-WEIGHTED: Final = Cause(
-    "the loss is a mean with class weights", "their sum differs between micro-batches: use reduction='none'"
-)
+WEIGHTED = Cause("the loss is a mean with class weights", "their sum differs by micro-batch: use reduction='none'")
 
 
 @final
 class LargeBatchEqualsAccumulated(Claim):
     name = "large-batch-equals-accumulated"
-    healthy = (
-        f"the gradient in {PARTS[0]} and {PARTS[1]} micro-batches is that of the batch, within {TOLERANCE:g} of "
-        "its norm"
-    )
+    healthy = f"the gradient in {PARTS[0]} and {PARTS[1]} micro-batches is the batch's, to {TOLERANCE:g} of its norm"
     causes: ClassVar[tuple[Cause, ...]] = (SUMS, DIVISOR, WEIGHTED, MIXED)
 
     def try_recipe(self, subject: RecipeSubject) -> Proof:
@@ -75,9 +70,8 @@ class LargeBatchEqualsAccumulated(Claim):
         # Of the user's loss. A sum over the batch, averaged over parts, is smaller by their number.
         sums = all(abs(result.norms[n] * n / result.norm - 1) < SUM_TOLERANCE for n in result.differences)
         causes = self.causes if sums else (*self.causes[1:], SUMS)
-        return self._result(
-            size_of(batch.inputs), result, causes if subject.recipe.loss is not None else (MIXED,), shown
-        )
+        causes = causes if subject.recipe.loss is not None else (MIXED,)
+        return self._result(size_of(batch.inputs), result, causes, shown)
 
     def _result(self, samples: int, result: _Comparison, causes: tuple[Cause, ...], norms: list[str]) -> Proof:
         limit = max(TOLERANCE, ROUNDINGS * result.rounding)

@@ -32,21 +32,17 @@ LOST: Final = 0.9  # of the fall; once it is lost again, the loss diverges
 LOWER: Final = 1e-5  # times the lowest rate, for a second try where the loss is NaN before it has fallen
 TOO_LOW: Final = 100.0  # times below the rate of the fastest fall
 
-HIGH: Final = Cause("the learning rate is too high", "try a rate of the recommended range: `--set lr=...`")
-LOW: Final = Cause("the learning rate is too low", "try a rate of the recommended range: `--set lr=...`")
-SCALE: Final = Cause(
-    "inputs, targets or the loss have an unusual scale", "normalize them: mean 0 and standard deviation 1"
-)
-OTHER_OPTIMIZER: Final = Cause(
-    "the rate was meant for a different optimizer", "usual are 1e-4 to 1e-2 for adam and adamw, 1e-2 to 1 for sgd"
-)
+HIGH = Cause("the learning rate is too high", "try a rate of the recommended range: `--set lr=...`")
+LOW = Cause("the learning rate is too low", "try a rate of the recommended range: `--set lr=...`")
+SCALE = Cause("inputs, targets or the loss have an unusual scale", "normalize them: mean 0 and standard deviation 1")
+OPTIMIZER = Cause("the rate was meant for another optimizer", "usual: 1e-4 to 1e-2 for adam, adamw; 1e-2 to 1 for sgd")
 
 
 @final
 class LearningRateRange(Claim):
     name = "learning-rate-range"
     healthy = f"the learning rate is below divergence, and at most {TOO_LOW:g} times below the rate of the fastest fall"
-    causes: ClassVar[tuple[Cause, ...]] = (HIGH, LOW, SCALE, OTHER_OPTIMIZER)
+    causes: ClassVar[tuple[Cause, ...]] = (HIGH, LOW, SCALE, OPTIMIZER)
 
     def try_recipe(self, subject: RecipeSubject) -> Proof:
         lr = subject.recipe.lr
@@ -68,10 +64,10 @@ class LearningRateRange(Claim):
         seen = f"the loss falls fastest at {read.steepest:.1g} and {diverges}"
         useful = f"useful rates: {read.recommended[0]:.1g} to {read.recommended[1]:.1g}"
         if read.diverges is not None and lr >= read.diverges:
-            return self.fails(f"lr={lr:g} is too high: {seen}; {useful}", facts, (HIGH, SCALE, OTHER_OPTIMIZER))
+            return self.fails(f"lr={lr:g} is too high: {seen}; {useful}", facts, (HIGH, SCALE, OPTIMIZER))
         if lr * TOO_LOW < read.steepest:
             seen += f", {read.steepest / lr:,.0f} times higher"
-            return self.fails(f"lr={lr:g} is too low: {seen}; {useful}", facts, (LOW, SCALE, OTHER_OPTIMIZER))
+            return self.fails(f"lr={lr:g} is too low: {seen}; {useful}", facts, (LOW, SCALE, OPTIMIZER))
         return self.holds(f"lr={lr:g} is within range: {seen}; {useful}", facts)
 
 

@@ -5,7 +5,7 @@ every epoch.
 """
 
 from dataclasses import replace
-from typing import ClassVar, Final, NamedTuple, final
+from typing import Any, ClassVar, Final, NamedTuple, final
 
 import torch
 
@@ -22,24 +22,18 @@ from trueloop.results.proof import Cause, Proof
 
 __all__ = ["LoaderOrderIsSeeded"]
 
+_Epochs = dict[int, list[list[int]]]  # by loader: digests of the batches of each
 BATCHES: Final = 4  # compared in each epoch: a different order shows in the first
 SAMPLES: Final = 32  # fetched twice, to see whether the dataset itself differs
 
-UNSEEDED: Final = Cause(
-    "the order comes from an unseeded generator", "`torch.manual_seed(0)` first, or `DataLoader(..., generator=...)`"
-)
-READ: Final = Cause(
+UNSEEDED = Cause("the order comes from an unseeded generator", "`torch.manual_seed(0)` first, or give a `generator=`")
+READ = Cause(
     "the data are read in a different order each time: an unseeded shuffle, or the order of a folder or set",
     "sort first, then shuffle with a seed",
 )
-OWN: Final = Cause(
-    "the dataset ignores the index, or has its own generator",
-    "make a sample depend on its index only; draw from the global generators",
-)
-RESEEDED: Final = Cause(
-    "the seed is set again before each epoch", "set it once, before the epoch loop: `trueloop explain DAT103`"
-)
-UNSHUFFLED: Final = Cause("the loader does not shuffle", "`DataLoader(..., shuffle=True)`; `trueloop explain DAT102`")
+OWN = Cause("the dataset ignores the index, or has its own generator", "let samples depend on the index only")
+RESEEDED = Cause("the seed is set again before each epoch", "set it once, before the loop: `trueloop explain DAT103`")
+UNSHUFFLED = Cause("the loader does not shuffle", "`DataLoader(..., shuffle=True)`; `trueloop explain DAT102`")
 
 
 @final
@@ -77,7 +71,7 @@ class LoaderOrderIsSeeded(Claim):
         traces, error = trace_script(subject)
         if len(traces) < 2:
             return self.unproved(f"the script could not be traced twice ({error})")
-        first, second = ({loader: _epochs(trace, loader) for loader in _trained(trace)} for trace in traces)
+        first, second = (_epochs(trace) for trace in traces)
         if not first:
             return self.unproved("no batch of a DataLoader was trained on in this run")
         facts: dict[str, object] = {"loaders": len(first), "epochs": max(map(len, first.values()))}
@@ -89,9 +83,7 @@ class LoaderOrderIsSeeded(Claim):
                 return self.fails(said, {**facts, "epoch": number}, (UNSEEDED, READ, OWN), _line(traces[0], loader))
         return self._compare_epochs(subject, traces[0], first, facts)
 
-    def _compare_epochs(
-        self, subject: ScriptSubject, trace: Trace, loaders: dict[int, list[list[int]]], facts: dict[str, object]
-    ) -> Proof:
+    def _compare_epochs(self, subject: ScriptSubject, trace: Trace, loaders: _Epochs, facts: dict[str, Any]) -> Proof:
         order = {batch.loader: batch.order for batch in trace.batches}
         drawn = {loader: epochs for loader, epochs in loaders.items() if order[loader] == "drawn"}
         if not drawn:
@@ -149,17 +141,14 @@ def _cause(subject: RecipeSubject, one: Splits, other: Splits) -> tuple[Cause, P
 # -- scripts --
 
 
-def _trained(trace: Trace) -> list[int]:
-    return sorted({batch.loader for batch in trace.batches if batch.trained})
-
-
-def _epochs(trace: Trace, loader: int) -> list[list[int]]:
-    """Digests of the batches of each epoch."""
-    epochs: dict[int, list[int]] = {}
+def _epochs(trace: Trace) -> _Epochs:
+    """Of the loaders that are trained on."""
+    trained = sorted({batch.loader for batch in trace.batches if batch.trained})
+    epochs: dict[int, dict[int, list[int]]] = {loader: {} for loader in trained}
     for batch in trace.batches:
-        if batch.loader == loader:
-            epochs.setdefault(batch.passed, []).append(batch.digest)
-    return list(epochs.values())
+        if batch.loader in epochs:
+            epochs[batch.loader].setdefault(batch.passed, []).append(batch.digest)
+    return {loader: list(each.values()) for loader, each in epochs.items()}
 
 
 def _line(trace: Trace, loader: int) -> Place | None:

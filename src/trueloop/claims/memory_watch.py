@@ -71,8 +71,8 @@ class MemoryLog:
     kept: list[KeptObjects] = field(default_factory=list)
     chain: KeptObjects | None = None  # the living tensor with the longest graph
     hooked: KeptObjects | None = None
+    # If requested: file, line and megabytes of Python and numpy memory that grew since the middle, most first
     lines: list[tuple[str, int, float]] = field(default_factory=list)
-    """If requested: file, line and megabytes of Python and numpy memory that grew since the middle, most first."""
 
     @property
     def steps(self) -> int:

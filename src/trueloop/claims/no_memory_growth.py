@@ -45,23 +45,15 @@ EXPLAINED: Final = 0.5  # share of the process growth that a line must account f
 SELDOM: Final = 0.05  # kept graphs per step: one in twenty is a log of the loss
 OFTEN: Final = 0.5  # kept tensors per step: one per epoch or evaluation is a history
 
-KEEPS_GRAPHS: Final = Cause(
+KEEPS_GRAPHS = Cause(
     "a loss or an output is stored together with its graph",
     "store a number: `loss.item()`, or a tensor without a graph: `.detach()`",
 )
-KEEPS_TENSORS: Final = Cause(
-    "a list or dict collects tensors and is never cleared", "clear it, or bound it: `collections.deque(maxlen=...)`"
-)
-KEEPS_HOOKS: Final = Cause(
-    "a hook is registered in each step", "register it once before the loop, or call `handle.remove()`"
-)
-KEEPS_CHAIN: Final = Cause(
-    "a state or a sum carries its graph from step to step", "detach it between the steps: `state = state.detach()`"
-)
-NOT_FULL: Final = Cause("it is a cache or a buffer that is not full yet", "watch more steps: `--steps N`")
-KEEPS_MEMORY: Final = Cause(
-    "arrays or Python objects are collected and never released", "look at what the line stores, and for how long"
-)
+KEEPS_TENSORS = Cause("a list or dict collects tensors and is never cleared", "clear it, or use `deque(maxlen=...)`")
+KEEPS_HOOKS = Cause("a hook is registered in each step", "register it once, before the loop; or `handle.remove()`")
+KEEPS_CHAIN = Cause("a state or a sum carries its graph from step to step", "detach it between the steps: `.detach()`")
+NOT_FULL = Cause("it is a cache or a buffer that is not full yet", "watch more steps: `--steps N`")
+KEEPS_MEMORY = Cause("arrays or Python objects are collected and never released", "look at what the line stores")
 
 
 @final
@@ -104,13 +96,9 @@ class NoMemoryGrowth(Claim):
             if first.graph or _saw_new_epoch(log.passes):
                 cause = KEEPS_GRAPHS if first.graph else KEEPS_TENSORS
                 return self._grown(tensors, "living tensors", first, facts, cause)
-            said = (
-                f"living tensors grow by {tensors.per_step:.2g} a step ({first.what}, held by {first.holder}), but all "
-            )
-            said += (
-                "watched steps are in one pass over the loader, and they may be released at its end: add `--steps N`"
-            )
-            return self.unproved(f"{said} for more than one pass", facts)
+            said = f"living tensors grow by {tensors.per_step:.2g} a step ({first.what}, held by {first.holder}), but "
+            said += "all watched steps are in one pass over the loader, and they may be released at its end"
+            return self.unproved(f"{said}: add `--steps N` for more than one pass", facts)
         bounded = any(each.bounded and each.graph for each in log.kept)
         if graphs and log.chain is not None and not log.chain.bounded and not bounded:
             return self._grown(graphs, "graph nodes", log.chain, facts, KEEPS_CHAIN)
@@ -166,10 +154,8 @@ class Growth:
 
 
 def growth_of(series: Sequence[float], least: float = 1.0) -> Growth | None:
-    """Growth, if the minimum of each part is above that of the part before, and above most of the one before that.
-
-    A list that is cleared now and then falls back; a larger batch is over with the next.
-    """
+    """Growth, if the minimum of each part is above that of the part before, and above most of the one before that. A
+    list that is cleared now and then falls back; a larger batch is over with the next."""
     if len(series) < FEWEST_STEPS - FIRST_COUNT:
         return None
     tail = list(series[int(len(series) * WARM) :])

@@ -36,36 +36,27 @@ from trueloop.taps.place import frame_here, is_direct, place_in
 from trueloop.torch_private.dataloader import LoaderIterator, batches_yielded, index_sampler, iterated_dataset
 from trueloop.torch_private.dispatch import TorchDispatchMode, operator_schema
 
-__all__ = [
-    "OPERATIONS",
-    "Batch",
-    "Entry",
-    "Start",
-    "Trace",
-    "find_program",
-    "place_of",
-    "read_trace",
-    "short_name",
-    "tracing",
-]
+__all__ = ["OPERATIONS", "Batch", "Entry", "Start", "Trace", "find_program", "place_of", "read_trace", "short_name"]
+__all__ += ["tracing"]
 
+Function = Callable[..., Any]
 OPERATIONS: Final = 20_000  # operations recorded; later ones only show in the weights after each step
 TRACED_STEPS: Final = 20  # steps whose operations are recorded
 WEIGHTS: Final = 1 << 12  # elements of each weight in the digest after a step
+# Functions of Python's `random`
 DRAWS: Final = (
     *("random", "randint", "randrange", "uniform", "gauss", "normalvariate", "choice", "choices", "sample", "shuffle"),
     *("betavariate", "getrandbits"),
 )
-"""Functions of Python's `random`."""
+# Functions of `numpy.random` that draw from its global generator
 NUMPY_DRAWS: Final = (
     *("rand", "randn", "randint", "random", "random_sample", "uniform", "normal", "standard_normal", "choice"),
     *("shuffle", "permutation", "beta", "binomial"),
 )
-"""Functions of `numpy.random` that draw from its global generator."""
+# Operations that overwrite every element of their input
 FILLS: Final = frozenset(
     ("uniform_", "normal_", "fill_", "zero_", "copy_", "bernoulli_", "random_", "exponential_", "geometric_")
 ) | {"cauchy_", "log_normal_"}
-"""Operations that overwrite every element of their input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,9 +210,7 @@ class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._known: set[int] = set()  # addresses of memory that an operation has written or read
         self._raw: set[int] = set()  # addresses of uninitialized memory
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
         named = kwargs or {}
         if not self.recorder.open or not self.recorder.here or (func.is_view and "lift" not in func.name()):
             return func(*args, **named)  # a view is the same memory
@@ -254,7 +243,9 @@ class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if "empty" in name or name == "aten::resize_":
             self._raw |= memories
             return True
-        fills = name.removeprefix("aten::").split(".")[0] in FILLS and _is_complete(outputs[0])
+        first = outputs[0]
+        complete = first.layout is torch.strided and first.nbytes >= first.untyped_storage().nbytes()
+        fills = complete and name.removeprefix("aten::").split(".")[0] in FILLS
         if fills or not any(_memory(tensor) in self._raw for tensor in inputs):
             self._raw -= memories
             return False
@@ -277,11 +268,6 @@ def _numbers(value: Any) -> Iterator[Any]:
     elif isinstance(value, (list, tuple)):
         for item in value:
             yield from _numbers(item)
-
-
-def _is_complete(tensor: Tensor) -> bool:
-    """It covers its storage."""
-    return tensor.layout is torch.strided and tensor.nbytes >= tensor.untyped_storage().nbytes()
 
 
 def _seed(kwargs: dict[str, Any]) -> int:
@@ -317,9 +303,7 @@ def _patched(recorder: Recorder) -> Iterator[None]:
             setattr(owner, name, original)
 
 
-def _record_draw(
-    recorder: Recorder, name: str, original: Callable[..., Any], state: Callable[[], Any]
-) -> Callable[..., Any]:
+def _record_draw(recorder: Recorder, name: str, original: Function, state: Callable[[], Any]) -> Function:
     def draw(*args: Any, **kwargs: Any) -> Any:
         recorder.draw(name, zlib.crc32(repr(state()).encode()))
         return original(*args, **kwargs)
@@ -327,7 +311,7 @@ def _record_draw(
     return draw
 
 
-def _record_generator(recorder: Recorder, original: Callable[..., Any]) -> Callable[..., Any]:
+def _record_generator(recorder: Recorder, original: Function) -> Function:
     def default_rng(*args: Any, **kwargs: Any) -> Any:
         unseeded = not [value for value in (*args, *kwargs.values()) if value is not None]
         generator = original([recorder.start.numpy, recorder.number()]) if unseeded else original(*args, **kwargs)
@@ -343,8 +327,8 @@ class _LoaderPatch:
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
+        # By line, dataset class and dataset size: a loader that is rebuilt in each epoch is one loader.
         self._loaders: dict[tuple[int, str, int], int] = {}
-        """By line, dataset class and dataset size: a loader that is rebuilt in each epoch is one loader."""
         self._passes: Counter[int] = Counter()
 
     def wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:

@@ -20,14 +20,8 @@ class OptimizerHoldsEveryParameter(Claim):
     name = "optimizer-holds-every-parameter"
     healthy = "all parameters with requires_grad=True are in a parameter group of the optimizer"
     causes: ClassVar[tuple[Cause, ...]] = (
-        Cause(
-            "a layer was created or replaced after the optimizer was built",
-            "build the optimizer last, from `model.parameters()`",
-        ),
-        Cause(
-            "only some parameters were passed to the optimizer",
-            "compare the lengths of `model.parameters()` and of the optimizer's groups",
-        ),
+        Cause("a layer was created or replaced after the optimizer", "build it last, from `model.parameters()`"),
+        Cause("only some parameters were passed to the optimizer", "compare `model.parameters()` with its groups"),
         Cause("the layer is meant to stay frozen", "set `parameter.requires_grad_(False)`, and it no longer counts"),
     )
 

@@ -25,22 +25,12 @@ STEPS: Final = 300
 LEARNED: Final = 0.02  # share of the first loss that counts as about zero
 RATES: Final = (1.0, 0.1, 10.0)  # factors on the recipe's learning rate, in this order
 
-WRONG_RATE: Final = Cause(
-    "the learning rate is off by a factor of about ten", "try `--set lr=...`, or test the claim learning-rate-range"
-)
-NO_GRADIENT: Final = Cause(
-    "the loss is not connected to some weights", "the claim gradients-reach-every-layer names them"
-)
-SAME_OUTPUT: Final = Cause(
-    "the model gives the same output for every sample", "look for an unused input, dead ReLUs, a softmax over one logit"
-)
-SAME_INPUTS: Final = Cause(
-    "samples with equal inputs have different labels", "look at the batch: `trueloop inspect batch RECIPE`"
-)
-FLOOR: Final = Cause(
-    "the loss cannot go lower", "a softmax or sigmoid before a loss that takes logits: `trueloop explain LOS101`"
-)
-SMALL: Final = Cause("the model is too small, or a layer removes what distinguishes the samples", "try a wider model")
+WRONG_RATE = Cause("the learning rate is off by about ten times", "try `--set lr=...`, or test learning-rate-range")
+NO_GRADIENT = Cause("the loss is not connected to some weights", "the claim gradients-reach-every-layer names them")
+SAME_OUTPUT = Cause("every sample gets the same output", "an unused input, dead ReLUs, a softmax over one logit?")
+SAME_INPUTS = Cause("samples with equal inputs have different labels", "look at it: `trueloop inspect batch RECIPE`")
+FLOOR = Cause("the loss cannot go lower", "a softmax before a loss that takes logits: `trueloop explain LOS101`")
+SMALL = Cause("the model is too small, or a layer removes what distinguishes the samples", "try a wider model")
 
 
 @final
@@ -55,12 +45,8 @@ class OverfitOneBatch(Claim):
         if first.first <= 0:
             evidence = {"first_loss": first.first}
             return self.unproved(f"the first loss is {first.first:.3g}: its lower limit is not known", evidence)
-        facts: dict[str, object] = {
-            "first_loss": first.first,
-            "last_loss": first.last,
-            "steps": first.steps,
-            "samples": first.samples,
-        }
+        facts: dict[str, object] = {"first_loss": first.first, "last_loss": first.last}
+        facts |= {"steps": first.steps, "samples": first.samples}
         where = f"in {first.steps} steps on the same {first.samples} samples"
         if first.learned:
             return self.holds(f"the loss falls from {first.first:.3g} to {first.last:.2g} {where}", facts)
@@ -68,13 +54,11 @@ class OverfitOneBatch(Claim):
         other = next((each for each in others if each.learned), None)
         if other is not None:
             said += f"; with {other.factor:g} times the learning rate it reaches {other.last:.2g}"
-        seen = [
-            *([WRONG_RATE] if other is not None else []),
-            *([NO_GRADIENT] if first.state["without_gradient"] else []),
-            *([SAME_OUTPUT] if first.state["same_output_for_all"] else []),
-            *([SAME_INPUTS] if first.state["samples_with_equal_inputs"] else []),
-        ]
-        return self.fails(said, facts | first.state, self.likely_first(*seen))
+        names = {"without_gradient": NO_GRADIENT, "same_output_for_all": SAME_OUTPUT}
+        names |= {"samples_with_equal_inputs": SAME_INPUTS}
+        seen = [cause for name, cause in names.items() if first.state[name]]
+        likely = self.likely_first(*([WRONG_RATE] if other is not None else []), *seen)
+        return self.fails(said, facts | first.state, likely)
 
 
 @dataclass(frozen=True)

@@ -51,20 +51,13 @@ METRIC: Final = 0.05  # accuracy points, or relative: some samples are at the de
 LOST: Final = 0.1  # relative error of a layer's output: more than the rounding of 8 bits explains
 SCALES: Final = (65536.0, 1024.0, 16.0, 1.0)  # loss scales in fp16, until the gradients are finite
 
-OVERFLOW: Final = Cause(
-    "values above 65,504 overflow in fp16",
-    "use bf16, which has the range of fp32; or scale the inputs, or normalize before that layer",
+OVERFLOW = Cause("values above 65,504 overflow in fp16", "use bf16, with the range of fp32; or normalize before it")
+CANCELS = Cause(
+    "a small difference of large numbers",
+    "center values first, or keep it in fp32: `torch.autocast(..., enabled=False)`",
 )
-CANCELS: Final = Cause(
-    "a small difference of large numbers is computed",
-    "center the values first, or keep that part in fp32: `torch.autocast(..., enabled=False)`",
-)
-LONG_SUM: Final = Cause(
-    "a long sum or a product of many factors is in half precision", "use fp32: `x.float().sum()`, or add logarithms"
-)
-SHARP: Final = Cause(
-    "an argmax, a sort, a comparison or a division by nearly zero decides", "look at what the named layer divides by"
-)
+LONG_SUM = Cause("a long sum or product is in half precision", "use fp32: `x.float().sum()`, or logarithms")
+SHARP = Cause("an argmax, a sort, a comparison or a division by nearly zero decides", "look into the named layer")
 
 
 @final
@@ -199,9 +192,8 @@ def _compute(parts: Parts, batch: Batch, name: str) -> BatchResult:
     precision = Precision(name, parts.device)
     with precision.matmul_precision(), _no_slow_matmul_warning():
         for scale in SCALES if name == "fp16" else (1.0,):
-            result = compute_result(
-                parts.model, parts.task, batch, around=precision.autocast(), scale=scale, layers=True
-            )
+            around = precision.autocast()
+            result = compute_result(parts.model, parts.task, batch, around=around, scale=scale, layers=True)
             finite = all(bool(each.isfinite().all()) for each in result.gradients.values())
             if finite or not math.isfinite(result.loss):
                 break
@@ -228,9 +220,8 @@ def _metric(parts: Parts, name: str) -> tuple[str, float, float] | None:
     values: list[float] = []
     for precision in (Precision("fp32", parts.device), Precision(name, parts.device)):
         with precision.matmul_precision(), _no_slow_matmul_warning():
-            values.append(
-                evaluate(parts.model, batches, parts.task, parts.device, precision, parts.peers)[parts.metric]
-            )
+            metrics = evaluate(parts.model, batches, parts.task, parts.device, precision, parts.peers)
+            values.append(metrics[parts.metric])
     return parts.metric, values[0], values[1]
 
 

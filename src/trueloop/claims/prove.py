@@ -13,12 +13,11 @@ from trueloop.results.proof import Proof, Proofs
 
 __all__ = ["prove"]
 
+Report = Callable[[Proof], None]
+
 
 def prove(
-    subject: RecipeSubject | ScriptSubject,
-    named: str,
-    claims: Iterable[Claim],
-    report: Callable[[Proof], None] | None = None,
+    subject: RecipeSubject | ScriptSubject, named: str, claims: Iterable[Claim], report: Report | None = None
 ) -> Proofs:
     """`report` is called with each result at once: some claims take a while."""
     report = report or (lambda _: None)
@@ -42,9 +41,7 @@ def prove(
     return Proofs(named, tuple(proofs), tuple(failures))
 
 
-def _failed_script(
-    subject: ScriptSubject, named: str, claims: Iterable[Claim], report: Callable[[Proof], None]
-) -> Proofs:
+def _failed_script(subject: ScriptSubject, named: str, claims: Iterable[Claim], report: Report) -> Proofs:
     checked = subject.checked
     error = checked.report["script"].get("exception") or last_line(checked.stderr.split("\n  File")[-1])
     reason = f"the script itself failed with exit code {checked.exit_code} ({error})"

@@ -28,6 +28,8 @@ from trueloop.claims.operation_trace import find_program
 from trueloop.claims.tensor_digest import bit_identical, digest_of_all
 from trueloop.data.source import tensors_in
 from trueloop.doctor.launch import run
+from trueloop.engine.evaluate import evaluating
+from trueloop.engine.layers import remove_after
 from trueloop.event import Place
 from trueloop.measure.randomness import fence
 from trueloop.taps.bus import StopTheRun
@@ -98,16 +100,9 @@ def _output(model: nn.Module, call: Callable[[nn.Module], Any]) -> tuple[int, li
     def record(name: str) -> Any:
         return lambda *call: layers.append((name, digest_of_all(call[-1])))
 
-    modes = [(module, module.training) for module in model.modules()]
-    hooks = [module.register_forward_hook(record(name)) for name, module in model.named_modules()]
-    try:
-        with fence(SEED), torch.no_grad():
-            return digest_of_all(call(model.eval())), layers
-    finally:
-        for hook in hooks:
-            hook.remove()
-        for module, training in modes:
-            module.training = training
+    hooks = (module.register_forward_hook(record(name)) for name, module in model.named_modules())
+    with remove_after(hooks), evaluating(model), fence(SEED):
+        return digest_of_all(call(model)), layers
 
 
 # -- what the state does not hold --
@@ -175,8 +170,8 @@ class Recorder:
 
     def __init__(self, steps: int | None) -> None:
         self.constructions: WeakKeyDictionary[nn.Module, _Construction] = WeakKeyDictionary()
+        # The last input of each module that was called from outside any other.
         self.calls: dict[int, tuple[nn.Module, tuple[Any, ...]]] = {}
-        """The last input of each module that was called from outside any other."""
         self.trained: set[int] = set()  # ids of parameters that an optimizer has stepped
         self.before_first_call: dict[int, dict[str, str]] = {}  # description of each model
         self.after_first_call: dict[int, dict[str, str]] = {}  # with the layers created in it
@@ -243,9 +238,8 @@ def _description(model: nn.Module, *, settings: bool = True) -> dict[str, str]:
     words: dict[str, str] = {}
     for name, module in model.named_modules():
         words[name or type(model).__name__] = type(module).__qualname__
-        words |= {
-            _path(name, key): str(None if kept is None else list(kept.shape)) for key, kept in _tensors(module).items()
-        }
+        for key, kept in _tensors(module).items():
+            words[_path(name, key)] = str(None if kept is None else list(kept.shape))
         own = ((key, value) for key, value in vars(module).items() if settings and key not in MODULE_ATTRIBUTES)
         words |= {_path(name, key): repr(value) for key, value in own if isinstance(value, (bool, int, float, str))}
     return words
@@ -264,16 +258,11 @@ def _recording(recorder: Recorder) -> Iterator[None]:
         recorder.constructed(module, sys._getframe(1))
 
     setattr(nn.Module, "__init__", init)  # noqa: B010 - the type checker does not let a method be assigned
-    hooks = [
-        register_module_forward_pre_hook(recorder.called),
-        register_module_forward_hook(recorder.returned),
-        register_optimizer_step_post_hook(recorder.stepped),
-    ]
+    hooks = [register_module_forward_pre_hook(recorder.called), register_module_forward_hook(recorder.returned)]
     try:
-        yield
+        with remove_after([*hooks, register_optimizer_step_post_hook(recorder.stepped)]):
+            yield
     finally:
-        for hook in hooks:
-            hook.remove()
         setattr(nn.Module, "__init__", original)  # noqa: B010
 
 
@@ -296,11 +285,10 @@ def _rebuild_trained(recorder: Recorder) -> Rebuilt:
     try:
         with fence(BUILD_SEED):
             fresh = _description(recorder.construct_again(model))
+        now, after = _description(model, settings=False), recorder.after_first_call[number]
         changes = {
             "between its construction and its first call": _first_change(recorder.before_first_call[number], fresh),
-            "after its first call": _first_change(
-                recorder.after_first_call[number], _description(model, settings=False)
-            ),
+            "after its first call": _first_change(after, now),
         }
         for when, changed in changes.items():
             if changed is not None:

@@ -16,9 +16,7 @@ from trueloop.usercode.source import source_of
 __all__ = ["Holder", "holder_of", "line_that_stores", "user_frames"]
 
 DEPTH: Final = 6  # nested containers searched: a list in a dict in an attribute of an object in a list is four
-STORING_METHODS: Final = frozenset(
-    ("append", "appendleft", "add", "extend", "insert", "put", "update", "setdefault", "push")
-)
+STORING_METHODS = {"append", "appendleft", "add", "extend", "insert", "put", "update", "setdefault", "push"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +47,8 @@ def holder_of(thing: Any, frames: Iterable[FrameType], passed_over: Iterable[Any
 class _Search:
     def __init__(self, frames: Iterable[FrameType], passed_over: Iterable[Any]) -> None:
         self.frames = list(frames)
-        self.names = {
-            id(value): _in_frame(name, value, frame)
-            for frame in reversed(self.frames)
-            for name, value in frame.f_locals.items()
-        }
+        local = ((name, value, frame) for frame in reversed(self.frames) for name, value in frame.f_locals.items())
+        self.names = {id(value): _in_frame(name, value, frame) for name, value, frame in local}
         self.modules = {id(vars(each)): each for each in list(sys.modules.values()) if isinstance(each, ModuleType)}
         own = (self.frames, self.names, self.modules, vars(self), *passed_over)
         self.skipped = {id(each) for each in own}

@@ -22,20 +22,14 @@ __all__ = ["ReloadGivesSameOutput"]
 
 STEPS: Final = 2  # trained before: lazily created parts exist then
 
-UNSAVED: Final = Cause(
+UNSAVED = Cause(
     "a layer, tensor or number that the forward needs is not in the checkpoint",
     'nn.ModuleList for a list of layers, self.register_buffer("name", ...) for a tensor; '
     "`trueloop explain MDL101` and `trueloop explain MDL103`",
 )
-LAZY: Final = Cause(
-    "a part is created in the first forward", "create it in the constructor, or call the model once before loading"
-)
-DRAWN: Final = Cause(
-    "the constructor draws a random value", "draw it with a seed of its own, or register it as a buffer"
-)
-CUSTOM: Final = Cause(
-    "a custom state_dict or load_state_dict omits something", "compare its keys with named_parameters()"
-)
+LAZY = Cause("a part is created in the first forward", "create it in the constructor, or call the model before loading")
+DRAWN = Cause("the constructor draws a random value", "draw it with a seed of its own, or register it as a buffer")
+CUSTOM = Cause("a custom state_dict or load_state_dict omits something", "compare its keys with named_parameters()")
 
 
 @final

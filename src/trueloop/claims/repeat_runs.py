@@ -14,16 +14,9 @@ from trueloop.engine.state import State
 from trueloop.event import Place
 from trueloop.usercode.source import full_path
 
-__all__ = [
-    "START",
-    "batch_digests",
-    "finding_place",
-    "short_run_words",
-    "trace_recipe",
-    "trace_script",
-    "with_settings",
-]
+__all__ = ["START", "batch_digests", "finding_place", "short_run_words", "trace_recipe", "trace_script"]
 
+# The second run differs from the first in every seed that a new process gets; the others share one with the first.
 START: Final[Mapping[str, Start]] = {
     "first": Start(1, 1, 1),
     "second": Start(2, 2, 2),
@@ -31,9 +24,7 @@ START: Final[Mapping[str, Start]] = {
     "numpy": Start(2, 2, 1),
     "hashes": Start(2, 2, 2),
 }
-"""The second run differs from the first in every seed that a new process gets; the others share one with the first."""
-HASH_SEED: Final[Mapping[str, str]] = {"first": "1", "hashes": "1"}
-"""PYTHONHASHSEED, "2" for the others: by default it differs in every process."""
+HASH_SEED: Final[Mapping[str, str]] = {"first": "1", "hashes": "1"}  # PYTHONHASHSEED; "2" for the others
 TWO: Final = ("first", "second")
 
 
@@ -121,8 +112,7 @@ def _trace(folder: Path, steps: int, operations: int, command: Sequence[str], na
         start = ":".join(map(str, (START[name].torch, START[name].python, START[name].numpy)))
         options = (str(out), str(steps), str(operations), start)
         seed = HASH_SEED.get(name, "2")
-        error = last_line(
-            run_python("-m", "trueloop.claims.operation_trace", *options, *command, PYTHONHASHSEED=seed).stderr
-        )
+        done = run_python("-m", "trueloop.claims.operation_trace", *options, *command, PYTHONHASHSEED=seed)
+        error = last_line(done.stderr)
     trace = read_trace(out) if out.is_file() else None
     return (None, error) if trace is None or trace.ended == "exception" else (trace, error)

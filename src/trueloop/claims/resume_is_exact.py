@@ -32,21 +32,14 @@ SAVE_EVERY: Final = 4  # steps between checkpoints: the kill is mostly between t
 EVALUATE_EVERY: Final = 7  # not in step with the checkpoints
 MACHINE_METRICS: Final = frozenset(("seconds", "samples_per_second", "data_wait", "memory_mb"))
 
-DATA: Final = Cause(
+DATA = Cause(
     "the data have a state of their own: a counter, a generator, a cache that is written",
     "draw from the global generators, which are seeded for each batch, or make a sample depend on its index only",
 )
-AUGMENT: Final = Cause(
-    "the augmentation has its own generator or state", "draw from the generator that it is given, and nothing else"
-)
-MODEL: Final = Cause(
-    "the model has a state outside its parameters and buffers",
-    "register it: `self.register_buffer(...)`, and every checkpoint holds it",
-)
-CHANCE: Final = Cause("two undisturbed runs differ too", "the claim runs-are-deterministic names the line")
-OPTIMIZER: Final = Cause(
-    "the optimizer or the loss has a state that its state_dict does not hold", "look at its state_dict()"
-)
+AUGMENT = Cause("the augmentation has its own generator or state", "draw only from the generator that it is given")
+MODEL = Cause("the model has a state outside its parameters and buffers", "register it: `self.register_buffer(...)`")
+CHANCE = Cause("two undisturbed runs differ too", "the claim runs-are-deterministic names the line")
+OPTIMIZER = Cause("the optimizer or the loss has a state that its state_dict does not hold", "look at its state_dict()")
 
 
 @final

@@ -23,26 +23,19 @@ __all__ = ["RunsAreDeterministic"]
 STEPS: Final = 40  # of a recipe: twice as many as are traced operation by operation
 Run = Callable[[tuple[str, ...]], list[Trace]]  # Names of runs -> their traces
 
-TORCH: Final = Cause("torch is not seeded before it draws", "call `torch.manual_seed(0)` before anything else")
-PYTHON: Final = Cause("Python's `random` is not seeded", "call `random.seed(0)` before anything else")
-NUMPY: Final = Cause("numpy is not seeded", "call `numpy.random.seed(0)` first; give a seed: `default_rng(0)`")
-HASHES: Final = Cause(
-    "the iteration order of a set, or of hashes, has an effect",
-    "sort it: `sorted(the_set)`; setting PYTHONHASHSEED=0 in the environment fixes the order",
+TORCH = Cause("torch is not seeded before it draws", "call `torch.manual_seed(0)` before anything else")
+PYTHON = Cause("Python's `random` is not seeded", "call `random.seed(0)` before anything else")
+NUMPY = Cause("numpy is not seeded", "call `numpy.random.seed(0)` first; give a seed: `default_rng(0)`")
+HASHES = Cause("the order of a set, or of hashes, has an effect", "`sorted(the_set)`, or PYTHONHASHSEED=0 outside")
+DEVICE = Cause(
+    "an operation is nondeterministic here", "`torch.use_deterministic_algorithms(True)`, `deterministic=true`"
 )
-DEVICE: Final = Cause(
-    "an operation is nondeterministic on this device",
-    "`torch.use_deterministic_algorithms(True)`; for a recipe: `--set deterministic=true`",
-)
-HOST: Final = Cause(
+HOST = Cause(
     "an operation gives different output for the same inputs: threads that add in a random order, uninitialized memory",
     "try `torch.set_num_threads(1)`; look for torch.empty whose values are used",
 )
-LOADER: Final = Cause(
-    "the loader yields different samples",
-    "give DataLoader a seeded `generator=`, and seed other libraries in `worker_init_fn`",
-)
-OUTSIDE: Final = Cause(
+LOADER = Cause("the loader yields different samples", "a seeded `generator=`; seed other libraries in `worker_init_fn`")
+OUTSIDE = Cause(
     "something outside torch differs: a separate generator, the clock, the order of files in a folder, an id()",
     "look at what the line reads: `sorted(os.listdir(...))`, a seed for every generator",
 )

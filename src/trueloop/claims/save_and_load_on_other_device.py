@@ -18,6 +18,7 @@ from trueloop.claims.subject import RecipeSubject
 from trueloop.claims.tensor_digest import differing_names
 from trueloop.data.source import moved, tensors_in
 from trueloop.engine.evaluate import evaluating
+from trueloop.engine.layers import remove_after
 from trueloop.engine.parts import Parts
 from trueloop.event import Place
 from trueloop.measure.randomness import fence
@@ -30,28 +31,22 @@ from trueloop.usercode.ownership import class_place, layer_place
 
 __all__ = ["SaveAndLoadOnOtherDevice"]
 
+# Copies, and indexing with an index on the host
 MIXED_DEVICE_OPERATIONS: Final = (
     *("aten::_to_copy", "aten::copy_", "aten::index"),
     *("aten::index_put", "aten::index_put_", "aten::_index_put_impl_"),
 )
-"""Copies, and indexing with an index on the host."""
 
-ATTRIBUTE: Final = Cause(
-    "a tensor is a plain attribute, and .to(device) does not move it", 'self.register_buffer("name", ...)'
-)
-CREATED: Final = Cause(
-    "the forward creates a tensor on the host", "give the device: `torch.arange(n, device=x.device)`"
-)
-HARD_CODED: Final = Cause("a device is hard-coded: .cuda(), device='cpu'", "use the device of the inputs: `x.device`")
-CUSTOM: Final = Cause("a custom state_dict holds tensors of one device only", "look at state_dict and load_state_dict")
+ATTRIBUTE = Cause("a plain attribute is a tensor: .to(device) does not move it", 'self.register_buffer("name", ...)')
+CREATED = Cause("the forward creates a tensor on the host", "give the device: `torch.arange(n, device=x.device)`")
+HARD_CODED = Cause("a device is hard-coded: .cuda(), device='cpu'", "use the device of the inputs: `x.device`")
+CUSTOM = Cause("a custom state_dict holds tensors of one device only", "look at state_dict and load_state_dict")
 
 
 @final
 class SaveAndLoadOnOtherDevice(Claim):
     name = "save-and-load-on-other-device"
-    healthy = (
-        "every weight is bit-identical after the round trip, and the forward uses only tensors on the model's device"
-    )
+    healthy = "every weight is bit-identical after the round trip, and the forward uses only tensors on its device"
     causes: ClassVar[tuple[Cause, ...]] = (ATTRIBUTE, CREATED, HARD_CODED, CUSTOM)
 
     def try_recipe(self, subject: RecipeSubject) -> Proof:
@@ -64,9 +59,8 @@ class SaveAndLoadOnOtherDevice(Claim):
         if differing:
             said = f"{len(differing)} of {len(state)} tensors changed on the way to {where} and back"
             place = class_place(type(parts.model))
-            return self.fails(
-                f"{said}: {', '.join(differing[:3])}", {**facts, "differing": differing}, (CUSTOM,), place
-            )
+            facts |= {"differing": differing}
+            return self.fails(f"{said}: {', '.join(differing[:3])}", facts, (CUSTOM,), place)
         stray, error = _forward(parts, subject, other)
         if stray is not None:
             facts |= {"layer": stray.layer, "attribute": stray.attribute}
@@ -135,18 +129,15 @@ def _forward(parts: Parts, subject: RecipeSubject, other: torch.device) -> tuple
     model = _build(parts).to(other)
     inputs = moved(subject.batch(parts).inputs, other)
     watch = _DeviceWatch(model, other.type)
-    hooks = [hook for name, module in model.named_modules() for hook in watch.follow(name, module)]
+    hooks = (hook for name, module in model.named_modules() for hook in watch.follow(name, module))
     try:
-        with evaluating(model), watch:
+        with remove_after(hooks), evaluating(model), watch:
             model(inputs)
     except _Found:
         return watch.stray, ""
     except (RuntimeError, NotImplementedError, TypeError, ValueError) as error:
         # A forward that reads values cannot run on meta.
         return None, f"{type(error).__name__}: {str(error).splitlines()[0]}"
-    finally:
-        for hook in hooks:
-            hook.remove()
     return None, ""
 
 
@@ -171,9 +162,7 @@ class _DeviceWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         yield module.register_forward_pre_hook(lambda *_: self._running.append(name))
         yield module.register_forward_hook(leave)
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
         named = kwargs or {}
         name = str(func.name()).partition(".")[0]
         used = list(tensors_in((args, named)))

@@ -1,6 +1,6 @@
 """The parts of a training step, for claims that look between them: `engine/train.py` without guard, log and saves."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, final
 
@@ -8,23 +8,15 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from trueloop.data.source import Batch, size_of
+from trueloop.data.source import Batch, map_tensors, size_of
 from trueloop.engine.batches import Window
 from trueloop.engine.nonfinite_guard import clear_gradients
 from trueloop.engine.parts import Parts
 from trueloop.engine.schedule import set_rate
 from trueloop.parallel.gradient import clip, norm_of
 
-__all__ = [
-    "apply_update",
-    "backward",
-    "batch_at",
-    "first_samples",
-    "map_tensors",
-    "micro_batches_at",
-    "select_samples",
-    "without_dropout",
-]
+__all__ = ["apply_update", "backward", "batch_at", "first_samples", "micro_batches_at", "select_samples"]
+__all__ += ["without_dropout"]
 
 DROPOUT_FUNCTIONS: Final = frozenset(
     ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_dropout", "feature_alpha_dropout")
@@ -67,17 +59,6 @@ def apply_update(parts: Parts, rate: float) -> None:
     parts.precision.learn()
 
 
-def map_tensors(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """Change every tensor inside dicts, lists and tuples."""
-    if isinstance(value, Tensor):
-        return change(value)
-    if isinstance(value, dict):
-        return {key: map_tensors(item, change) for key, item in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(map_tensors(item, change) for item in value))
-    return type(value)(map_tensors(item, change) for item in value) if isinstance(value, (list, tuple)) else value
-
-
 def select_samples(value: Any, rows: Sequence[int], of: int) -> Any:
     """These rows of every tensor with `of` rows; everything else unchanged."""
     return map_tensors(value, lambda each: each[list(rows)] if each.dim() and each.shape[0] == of else each)
@@ -110,9 +91,7 @@ def without_dropout(model: nn.Module) -> Iterator[None]:
 class _NoDropout(TorchFunctionMode):
     """Dropout functions return their input."""
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
         named = dict(kwargs or {})
         name = str(getattr(func, "__name__", "")).strip("_")
         if name in DROPOUT_FUNCTIONS:

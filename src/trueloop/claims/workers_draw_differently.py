@@ -29,19 +29,13 @@ BATCHES: Final = 4  # of an epoch: each worker makes two of them
 SAMPLES: Final = 8  # drawn repeatedly, to see whether they are random
 SECONDS: Final = 20.0  # limit for drawing them in a forked copy of the process
 
-OWN: Final = Cause(
+OWN = Cause(
     "the dataset has its own generator or state, which each worker copies",
     "draw from the global generators, which are seeded for each batch, or make a sample depend on its index only",
 )
-SEEDS: Final = Cause(
-    "a seed is set before each sample", "remove it; for samples that must not change, use the index as the seed"
-)
-INIT: Final = Cause(
-    "worker_init_fn uses a constant seed", "remove it: PyTorch seeds random, numpy and torch in each worker"
-)
-AUGMENT: Final = Cause(
-    "the augmentation does not draw from the generator it is given", "draw from that generator, and nothing else"
-)
+SEEDS = Cause("a seed is set before each sample", "remove it; for fixed samples, use the index as the seed")
+INIT = Cause("worker_init_fn uses a constant seed", "remove it: PyTorch seeds all generators of each worker")
+AUGMENT = Cause("the augmentation does not draw from the generator it is given", "draw only from that generator")
 
 
 @final
@@ -70,9 +64,8 @@ class WorkersDrawDifferently(Claim):
                 seeded = f"{each.seeded} is called for every sample or batch with the same seed"
                 evidence = {**facts, "seeded_by": each.seeded}
                 return self.fails(f"{seeded}: each epoch draws the same numbers", evidence, (SEEDS,), each.place)
-        for each in draws:
-            if each.problem:
-                return self.unproved(f"{said}, but the samples could not be drawn again ({each.problem})", facts)
+        for each in (each for each in draws if each.problem):
+            return self.unproved(f"{said}, but the samples could not be drawn again ({each.problem})", facts)
         chance = "the random draws of a sample differ between epochs" if random else "no sample is random"
         return self.holds(f"{said}, and {chance}", facts)
 

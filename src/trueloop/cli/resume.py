@@ -15,7 +15,7 @@ from trueloop.recipe.overrides import apply_overrides, override_notes
 from trueloop.recipe.recipe import Recipe
 from trueloop.recipes.origin import origin_of, recipe_of
 from trueloop.session.folder import read_about
-from trueloop.session.hang_watch import watch_for_hangs
+from trueloop.session.hang_watch import end_run_on_hang
 
 __all__ = ["parser", "recipe_for", "resume"]
 
@@ -51,7 +51,7 @@ def resume(arguments: list[str]) -> int:
 
     kept = {**origin, "settings": _merged(origin["settings"], settings)}
     hooks = (QuietDisplay(),) if options.quiet else None
-    with watch_for_hangs(options.hang_after), rank_peers() as peers:
+    with end_run_on_hang(options.hang_after), rank_peers() as peers:
         how = {"download": options.download, "origin": kept, "hooks": hooks, "hand_on_signals": False}
         code = agree_exit_code(peers, finish(resume_run(recipe, options.run, **how)))
     return leave_exit_code(code)

@@ -27,7 +27,7 @@ from trueloop.recipe.recipe import Recipe
 from trueloop.recipe.validate import unused_fields, validate
 from trueloop.recipes.catalogue import bundled, find_recipe
 from trueloop.results.check import ExitCode
-from trueloop.session.hang_watch import watch_for_hangs
+from trueloop.session.hang_watch import end_run_on_hang
 
 if TYPE_CHECKING:
     from trueloop.session.train import Trained
@@ -81,7 +81,7 @@ def train(arguments: list[str]) -> int:
         "hand_on_signals": False,
         "hooks": (QuietDisplay(),) if options.quiet else None,
     }
-    with watch_for_hangs(options.hang_after), rank_peers() as peers:
+    with end_run_on_hang(options.hang_after), rank_peers() as peers:
         begun = find_launched_run(peers, options.runs)
         if begun is None:
             where = {"name": options.name, "runs": options.runs, "data": options.data, "baseline": options.baseline}

@@ -1,2 +1,1 @@
-"""WHAT IS LEARNED FROM: one file per kind of source. Each gives batches by sample number, so that order and position
-are the engine's."""
+"""WHAT IS LEARNED FROM: one file per kind of source. Each gives batches by sample number; the order is the engine's."""

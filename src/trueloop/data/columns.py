@@ -21,8 +21,8 @@ __all__ = ["Columns", "Numbers", "Words", "read_columns"]
 
 PIECE: Final = 10_000  # Rows per chunk; the first chunk decides whether a column is numeric or text
 MISTAKES: Final = 0.2  # A column with at most this share of text cells is numeric with mistakes; with more it is text
+# Spellings of a missing number, in lower case. In a text column only the empty cell is missing.
 MISSING: Final = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
-"""Spellings of a missing number, in lower case. In a text column only the empty cell is missing."""
 NO_WORD: Final = "(missing)"  # The category of empty cells, where they are allowed
 
 
@@ -106,11 +106,8 @@ def _read_csv(path: Path, target: str, only_target: bool, fill: bool) -> Columns
             reader = csv.reader(file, delimiter=_delimiter(file.readline(), path), skipinitialspace=True, strict=True)
             file.seek(0)
             names, nameless = _header(path, next(reader), target)
-            columns = {
-                place: _Column(path, name, target, fill)
-                for place, name in names.items()
-                if not only_target or name == target
-            }
+            used = {place: name for place, name in names.items() if not only_target or name == target}
+            columns = {place: _Column(path, name, target, fill) for place, name in used.items()}
             width = len(names) + len(nameless)
             while piece := list(islice(_whole_rows(path, reader, width), PIECE)):
                 lines = [line for line, _ in piece]
@@ -148,8 +145,7 @@ def _header(path: Path, cells: list[str], target: str) -> tuple[dict[int, str], 
         if name in seen:
             twice = f"columns {seen[name] + 1} and {place + 1} are both called {name!r}"
             raise BadData(f"{path}, row 1: {twice}. Nothing was trained: rename one.")
-        seen[name] = place
-        names[place] = name
+        seen[name], names[place] = place, name
     _place_of(path, list(names.values()), target)
     return names, nameless
 
@@ -160,9 +156,7 @@ def _whole_rows(path: Path, reader: Any, width: int) -> Iterator[tuple[int, list
     for row in reader:
         if row and len(row) != width:
             cells = f"{len(row)} cells, but the header has {width}"
-            raise BadData(
-                f"{path}, row {begins}: {cells}. Nothing was trained: quote cells that contain the separator."
-            )
+            raise BadData(f"{path}, row {begins}: {cells}. Nothing was trained: quote cells with the separator.")
         if row:
             yield begins, row
         begins = reader.line_num + 1

@@ -70,12 +70,10 @@ class Dataset(Source):
         if collate is not default_collate and collate is not padded:
             return None
         pairs = list(zip(map(self.name, indices), items, strict=True))
-        for name, item in pairs:
-            if (why := _bad_sample(name, item)) is not None:
-                return why
-        return (
-            None if collate is padded else _shape_mismatch(pairs, 0, "inputs") or _shape_mismatch(pairs, 1, "targets")
-        )
+        why = next((why for name, item in pairs if (why := _bad_sample(name, item)) is not None), None)
+        if why is not None or collate is padded:
+            return why
+        return _shape_mismatch(pairs, 0, "inputs") or _shape_mismatch(pairs, 1, "targets")
 
 
 def _bad_sample(name: str, item: Any) -> str | None:
@@ -109,8 +107,7 @@ def _shape_mismatch(pairs: list[tuple[str, Any]], part: int, which: str) -> str 
         if (other := _shape(item[part])) != shape:
             return (
                 f"Samples of different shapes cannot be stacked into one batch: the {which} of {first} are {shape}, "
-                f"of {name} {other}. Use `collate=padded` from trueloop.data.padding (sequences), or resize the "
-                "samples to one shape (images)."
+                f"of {name} {other}. Use `collate=padded` from trueloop.data.padding (sequences), or resize images."
             )
     return None
 

@@ -73,8 +73,7 @@ def _folders(wanted: DataSet, request: DataRequest) -> Iterator[Path]:
         yield from (request.folder / name for name in wanted.folders)
         yield request.folder
         return
-    # MNIST and Fashion-MNIST use the same file names: in a folder that is not named for this data set, the folder's
-    # name must tell them apart.
+    # MNIST and Fashion-MNIST use the same file names: only a folder's name can tell them apart.
     for parent in ([Path(os.environ[VARIABLE])] if os.environ.get(VARIABLE) else []) + [cache_folder()]:
         yield from (parent / name for name in wanted.folders)
         if any(parent.parts[-len(own) :] == own for name in wanted.folders if (own := Path(name).parts)):

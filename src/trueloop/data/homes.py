@@ -9,13 +9,10 @@ __all__ = ["FASHION_MNIST", "MNIST", "MOVIE_REVIEWS", "TINY_SHAKESPEARE"]
 
 def _four_idx_files(train_images: str, train_labels: str, test_images: str, test_labels: str) -> tuple[DataFile, ...]:
     """MNIST and its successors use the same file names; given the md5 of each gzipped file."""
-    named = {
-        "train-images-idx3-ubyte": train_images,
-        "train-labels-idx1-ubyte": train_labels,
-        "t10k-images-idx3-ubyte": test_images,
-        "t10k-labels-idx1-ubyte": test_labels,
-    }
-    return tuple(DataFile(f"{name}.gz", f"md5:{md5}", also=(name,)) for name, md5 in named.items())
+    train, test = (train_images, train_labels), (test_images, test_labels)
+    names = (f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1"))
+    named = zip(names, (*train, *test), strict=True)
+    return tuple(DataFile(f"{name}.gz", f"md5:{md5}", also=(name,)) for name, md5 in named)
 
 
 MNIST: Final = DataSet(

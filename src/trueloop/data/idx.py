@@ -19,11 +19,10 @@ from trueloop.errors import BadData
 
 __all__ = ["Normalized", "image_splits", "read_idx"]
 
+# dtype code (third byte of the file) -> NumPy dtype, big-endian
 KINDS: Final = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
-"""dtype code (third byte of the file) -> NumPy dtype, big-endian."""
 GZIP: Final = b"\x1f\x8b"  # Magic bytes of gzip
-HELD_OUT: Final = 5_000
-"""Validation images of 60,000: enough to resolve 0.2 %, and the test data stay unseen. Of smaller sets, a twelfth."""
+HELD_OUT: Final = 5_000  # validation images of 60,000: enough to resolve 0.2 %; of smaller sets, a twelfth
 
 
 def read_idx(path: Path) -> Tensor:
@@ -75,17 +74,12 @@ def image_splits(files: Mapping[str, Path], classes: tuple[str, ...], prepare: N
     held_out = min(HELD_OUT, len(images) // 12)
     order = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))
     valid, train = order[:held_out], order[held_out:]
-    return Splits(
-        train=Tensors(images[train], labels[train]),
-        valid=Tensors(images[valid], labels[valid]) if held_out else None,
-        test=Tensors(*test),
-        facts=Facts(inputs=tuple(images.shape[1:]), classes=classes),
-        prepare=prepare,
-        notes=(
-            f"{held_out:,} of {len(images):,} images held out for validation; {len(test[0]):,} for test",
-            f"read from {files['train-images-idx3-ubyte.gz'].parent}",
-        ),
-    )
+    parts = [Tensors(images[part], labels[part]) if len(part) else None for part in (train, valid)]
+    facts = Facts(inputs=tuple(images.shape[1:]), classes=classes)
+    counts = f"{held_out:,} of {len(images):,} images held out for validation; {len(test[0]):,} for test"
+    notes = (counts, f"read from {files['train-images-idx3-ubyte.gz'].parent}")
+    assert parts[0] is not None
+    return Splits(parts[0], parts[1], Tensors(*test), facts, prepare=prepare, notes=notes)
 
 
 def _pair(images_file: Path, labels_file: Path, classes: int) -> tuple[Tensor, Tensor]:

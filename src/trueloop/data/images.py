@@ -126,11 +126,8 @@ def _find(root: Path, seed: int) -> tuple[dict[str, _Listed], tuple[str, ...]]:
         notes = (f"the splits are drawn with seed {seed}",)
         return {name: everything.part(numbers) for name, numbers in named if len(numbers)}, notes
     found = {"train": _listed(root / "train")}
-    folders = {
-        "valid": next((root / name for name in VALID_NAMES if (root / name).is_dir()), None),
-        "test": root / "test",
-    }
-    for name, folder in folders.items():
+    valid_folder = next((root / name for name in VALID_NAMES if (root / name).is_dir()), None)
+    for name, folder in (("valid", valid_folder), ("test", root / "test")):
         if folder is not None and folder.is_dir():
             found[name] = _listed(folder, found["train"].classes)
     if "valid" in found:
@@ -148,10 +145,8 @@ def _listed(root: Path, known: tuple[str, ...] | None = None) -> _Listed:
         raise BadData(f"{root} needs one folder per class, as in {root / 'cat' / '1.png'}. Nothing was trained.")
     unknown = [name for name in classes if known is not None and name not in known]
     if unknown:
-        classes_known = ", ".join(known or ())
-        raise BadData(
-            f"{root / unknown[0]} is not a class of the training images ({classes_known}). Nothing was trained."
-        )
+        listed = ", ".join(known or ())
+        raise BadData(f"{root / unknown[0]} is not a class of the training images ({listed}). Nothing was trained.")
     files: list[str] = []
     labels: list[int] = []
     for name in classes:
@@ -185,9 +180,8 @@ def _one_shape(files: Sequence[str], size: tuple[int, int] | None) -> tuple[int,
     for file, each in zip(files, seen, strict=True):
         if each[:2] != first[:2]:
             raise BadData(
-                f"Images of different sizes cannot be stacked into one batch: {files[0]} is {first.width}x"
-                f"{first.height}, {file} is {each.width}x{each.height}. Nothing was trained: give one size, as in "
-                f"size={min(first.width, first.height)}."
+                f"Images of different sizes cannot be stacked: {files[0]} is {first.width}x{first.height}, "
+                f"{file} is {each.width}x{each.height}. Nothing was trained: size={min(first[:2])} gives one size."
             )
     return channels, first.height, first.width
 

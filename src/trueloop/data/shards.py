@@ -31,6 +31,8 @@ from trueloop.errors import BadData
 __all__ = ["DECODERS", "Samples", "Shards"]
 
 Decoder = Callable[[bytes], Any]
+Transform = Callable[[Any, Any], tuple[Any, Any]]
+Wanted = tuple[tuple[str, ...], tuple[str, ...]]  # Extensions of the inputs, and of the target
 
 OPEN_FILES: Final = 64  # Shards held open in each process: systems allow a few hundred open files
 INPUTS, TARGET = 0, 1
@@ -38,24 +40,16 @@ RANGE: Final = re.compile(r"\{(\d+)\.\.(\d+)\}")
 BLOCK: Final = 512  # Bytes of a tar block; a tar ends with a block of zeros
 
 
-def _picture(data: bytes) -> Tensor:
-    return picture(BytesIO(data), channels=3)
-
-
-def _array(data: bytes) -> Tensor:
-    return torch.from_numpy(np.load(BytesIO(data), allow_pickle=False))
-
-
+# Decoder by file extension. Images become uint8 [3, height, width]; arrays may not hold Python objects.
 DECODERS: Final[Mapping[str, Decoder]] = MappingProxyType(
     {
-        **dict.fromkeys(("jpg", "jpeg", "png", "webp", "ppm"), _picture),
+        **dict.fromkeys(("jpg", "jpeg", "png", "webp", "ppm"), lambda data: picture(BytesIO(data), channels=3)),
         **dict.fromkeys(("cls", "cls2", "index", "id"), int),
         **dict.fromkeys(("txt", "text"), bytes.decode),
         "json": json.loads,
-        "npy": _array,
+        "npy": lambda data: torch.from_numpy(np.load(BytesIO(data), allow_pickle=False)),
     }
 )
-"""Decoder by file extension. Images become uint8 [3, height, width]; arrays may not hold Python objects."""
 
 
 @final
@@ -69,7 +63,7 @@ class Shards(Source):
         target: str = "cls",
         *,
         decoders: Mapping[str, Decoder] = DECODERS,
-        transform: Callable[[Any, Any], tuple[Any, Any]] | None = None,
+        transform: Transform | None = None,
         collate: Callable[[list[Any]], Any] = default_collate,
     ) -> None:
         """`decoders` extend the defaults; `transform` maps the decoded (inputs, target)."""
@@ -95,11 +89,7 @@ class Samples:
     """The samples of tar files as a sequence of (inputs, target), each decoded on access."""
 
     def __init__(
-        self,
-        paths: list[str],
-        wanted: tuple[tuple[str, ...], tuple[str, ...]],
-        decoders: Mapping[str, Decoder],
-        transform: Callable[[Any, Any], tuple[Any, Any]] | None,
+        self, paths: list[str], wanted: Wanted, decoders: Mapping[str, Decoder], transform: Transform | None
     ) -> None:
         self._open: OrderedDict[int, int] = OrderedDict()
         self.paths, self.wanted, self.decoders, self.transform = paths, wanted, decoders, transform
@@ -112,8 +102,8 @@ class Samples:
                 self.keys.append(key)
                 self._endings.append(endings)
                 places.append((number, *spans))
+        # Per sample: shard, then offset and length of inputs and of target.
         self._places = torch.tensor(places, dtype=torch.int64)
-        """Per sample: shard, then offset and length of inputs and of target."""
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -158,7 +148,7 @@ class Samples:
         return handle
 
 
-def _refuse_unknown_endings(wanted: tuple[tuple[str, ...], tuple[str, ...]], decoders: Mapping[str, Decoder]) -> None:
+def _refuse_unknown_endings(wanted: Wanted, decoders: Mapping[str, Decoder]) -> None:
     for ending in (*wanted[INPUTS], *wanted[TARGET]):
         if ending not in decoders:
             raise BadData(
@@ -167,9 +157,7 @@ def _refuse_unknown_endings(wanted: tuple[tuple[str, ...], tuple[str, ...]], dec
             )
 
 
-def _index(
-    path: str, wanted: tuple[tuple[str, ...], tuple[str, ...]]
-) -> Iterator[tuple[str, tuple[str, str], tuple[int, ...]]]:
+def _index(path: str, wanted: Wanted) -> Iterator[tuple[str, tuple[str, str], tuple[int, ...]]]:
     """Key, extensions and spans of every sample of a shard, in file order."""
     found: dict[str, dict[str, tuple[int, int]]] = {}
     for name, start, length in _members(path):

@@ -18,12 +18,12 @@ from torch import Tensor
 from trueloop.errors import BadData
 from trueloop.measure.tensors import tensors_in
 
-__all__ = ["Batch", "Facts", "Source", "Splits", "moved", "size_of", "tensors_in"]
+__all__ = ["Batch", "Facts", "Source", "Splits", "map_leaves", "map_tensors", "moved", "size_of", "tensors_in"]
 
+# Augments the inputs of a training batch on the device; draws only from the given generator
 Augment = Callable[[Any, torch.Generator], Any]
-"""Augments the inputs of a training batch on the device; draws only from the given generator."""
+# Converts raw inputs (uint8) to model inputs on the device, in training and in evaluation
 Prepare = Callable[[Any], Any]
-"""Converts raw inputs (uint8) to model inputs on the device, in training and in evaluation."""
 
 
 class Batch(NamedTuple):
@@ -66,8 +66,7 @@ class Facts:
     vocabulary: int = 0  # Number of different tokens
     outputs: int = 0  # Number of model outputs, where `classes` does not determine it
     ignore: int | None = None  # Target value that the loss ignores (padding)
-    more: dict[str, Any] = field(default_factory=dict)
-    """Anything else a recipe's model needs: categories of columns, characters of a vocabulary."""
+    more: dict[str, Any] = field(default_factory=dict)  # for the model: categories, a vocabulary ...
 
 
 @dataclass(frozen=True)
@@ -86,22 +85,27 @@ class Splits:
         for name, part in (("training", self.train), ("validation", self.valid), ("test", self.test)):
             if part is not None and len(part) == 0:
                 cure = "check" if name == "training" else "leave it out, or check"
-                raise BadData(
-                    f"The {name} data is empty. Nothing was trained: {cure} the path and the filter that reads it."
-                )
+                raise BadData(f"The {name} data is empty. Nothing was trained: {cure} the path and its filter.")
+
+
+def map_leaves(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Change everything inside dicts, lists and tuples."""
+    if isinstance(value, dict):
+        return {key: map_leaves(item, change) for key, item in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(map_leaves(item, change) for item in value))
+    if isinstance(value, (list, tuple)):
+        return type(value)(map_leaves(item, change) for item in value)
+    return change(value)
+
+
+def map_tensors(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    return map_leaves(value, lambda leaf: change(leaf) if isinstance(leaf, Tensor) else leaf)
 
 
 def moved(value: Any, device: torch.device, *, non_blocking: bool = False) -> Any:
     """The value with all tensors in dicts, lists and tuples moved to a device."""
-    if isinstance(value, Tensor):
-        return value.to(device, non_blocking=non_blocking)
-    if isinstance(value, dict):
-        return {key: moved(item, device, non_blocking=non_blocking) for key, item in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(moved(item, device, non_blocking=non_blocking) for item in value))
-    if isinstance(value, (list, tuple)):
-        return type(value)(moved(item, device, non_blocking=non_blocking) for item in value)
-    return value
+    return map_tensors(value, lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
 
 def size_of(inputs: Any) -> int:

@@ -25,8 +25,7 @@ __all__ = ["Target", "read_table", "read_target"]
 
 FEW: Final = 20  # Integers with at most this many different values are class indices; with more they are quantities
 FEWEST: Final = 10  # Fewest rows that can be split into three meaningful parts
-MOST_CATEGORIES: Final = 64
-"""The most frequent categories of a column get one input each; all others, and unseen ones, share one."""
+MOST_CATEGORIES: Final = 64  # the most frequent categories of a column get one input each; all others share one
 
 
 @final
@@ -58,10 +57,8 @@ def read_table(
     missing: Literal["refuse", "fill"] = "refuse",
     task: str = "",
 ) -> tuple[str, Splits]:
-    """The task and the data. `codes`: one input per text column, the category's index, for embeddings.
-
-    `fill`: an empty cell becomes the mean of the training rows, or a category of its own.
-    """
+    """The task and the data. `codes`: one input per text column, the category's index, for embeddings. `fill`: an empty
+    cell becomes the mean of the training rows, or a category of its own."""
     table = read_columns(Path(path), target, fill=missing == "fill")
     aim = _target_of(table, target, task)
     multiclass = aim.task == "multiclass"
@@ -150,8 +147,7 @@ class _Encoder:
 
     def __init__(self, table: Columns, train: npt.NDArray[np.int64], categories: str) -> None:
         self.table, self.train, self.one_hot = table, train, categories == "one-hot"
-        self.described: list[dict[str, Any]] = []
-        """How each column is encoded, in input order."""
+        self.described: list[dict[str, Any]] = []  # How each column is encoded, in input order
         self.left_out: dict[str, str] = {}
         self.notes: list[str] = []
 
@@ -188,9 +184,7 @@ class _Encoder:
         counts = np.bincount(column.codes[self.train], minlength=len(column.names))
         seen = int((counts > 0).sum())
         if 2 * seen > len(self.train) and seen > 2:
-            self.left_out[name] = (
-                f"{seen:,} different texts in {len(self.train):,} training rows: it looks like a row ID"
-            )
+            self.left_out[name] = f"{seen:,} different texts in {len(self.train):,} training rows: like a row ID"
             return None
         if seen == 1:
             self.left_out[name] = f"always {column.names[counts.argmax()]!r} in the training rows"
@@ -213,6 +207,4 @@ class _Encoder:
             kept = f"the {MOST_CATEGORIES} most frequent of {seen:,} categories"
             self.notes.append(f"{name}: {kept} get one input each; the others share one")
         if unseen:
-            self.notes.append(
-                f"{name}: {unseen:,} validation or test rows hold a category not seen in training: 'other'"
-            )
+            self.notes.append(f"{name}: {unseen:,} validation or test rows hold a category unseen in training: 'other'")

@@ -47,13 +47,11 @@ def words_in(line: str) -> list[str]:
 @final
 @dataclass(frozen=True)
 class Vocabulary:
-    """Token IDs of words. Word pairs and subwords share `buckets` IDs after those of the words, so that an unknown word
-    still has known subwords."""
+    """Token IDs of words. Word pairs and subwords share `buckets` IDs after them, for words that are unknown."""
 
     numbers: dict[str, int]
     buckets: int = 0  # 0: words only
-    pieces: tuple[int, int] = (3, 5)
-    """Shortest and longest subword in characters; both ends of a word count as a character."""
+    pieces: tuple[int, int] = (3, 5)  # shortest and longest subword in characters; both ends of a word count
 
     @classmethod
     def of(cls, lines: Iterable[str], *, least: int = 1, buckets: int = 0) -> Self:

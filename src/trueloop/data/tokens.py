@@ -21,8 +21,8 @@ __all__ = ["Tokens", "tokens_in"]
 
 TokenType = Literal["uint8", "uint16", "uint32"]
 SIZES: Final[dict[TokenType, int]] = {"uint8": 1, "uint16": 2, "uint32": 4}  # Bytes of a token
+# torch cannot gather uint16 and uint32 everywhere: they are read as signed, and the sign is masked off afterwards.
 SIGNED: Final[dict[int, np.dtype[Any]]] = {1: np.dtype("u1"), 2: np.dtype("<i2"), 4: np.dtype("<i4")}
-"""torch cannot gather uint16 and uint32 everywhere: they are read as signed, and the sign is masked off afterwards."""
 
 
 def tokens_in(path: Path, dtype: TokenType = "uint8") -> int:

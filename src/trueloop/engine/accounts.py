@@ -1,5 +1,4 @@
-"""The parameters of a run over its first steps: which get a gradient, which the optimizer holds, which units are
-equal."""
+"""The parameters of a run's first steps: which get a gradient, which the optimizer holds, which units are equal."""
 
 from collections.abc import Iterator
 from typing import Any, Final, final
@@ -13,8 +12,8 @@ from trueloop.measure.units import LOOKS, EqualUnits, equal_units, is_fed
 
 __all__ = ["Accounts", "Units"]
 
+# Calls whose result has no graph
 _LEAVES: Final = ("detach", "item", "tolist", "numpy", "argmax", "argmin", "round", "sign", "one_hot")
-"""Calls whose result has no graph."""
 
 
 @final
@@ -25,8 +24,7 @@ class Accounts:
         self.model, self.optimizer = model, optimizer
         self.runs, self.gradients = ModuleRuns(_LEAVES), Gradients()
         self.gradients.compiled = compiled
-        self._others: dict[int, bool] = {}
-        """Tensors of the optimizer that are not the model's, by identity, and whether they have had a gradient."""
+        self._others: dict[int, bool] = {}  # tensors that only the optimizer holds, by id: had they a gradient?
 
     def saw(self, module: nn.Module, output: Any) -> None:
         """A module ran. Of a compiled model only the outermost call is seen."""
@@ -48,12 +46,10 @@ class Accounts:
     def told(self, step: int, steps: int) -> ParametersAccounted:
         """The event after this number of steps."""
         orphans = [tensor for tensor in parameters_of(self.optimizer) if self._others.get(id(tensor)) is False]
-        held = held_ids(self.optimizer)
+        name, held = type(self.model).__name__, held_ids(self.optimizer)
         accounts, in_order = self.gradients.accounts(self.model, held, self.runs, lambda _: True)
         sizes = tuple(parameter.numel() for parameter in orphans[:16])
-        return ParametersAccounted(
-            step, None, 0, type(self.model).__name__, steps, accounts, in_order, len(orphans), sizes, None, ()
-        )
+        return ParametersAccounted(step, None, 0, name, steps, accounts, in_order, len(orphans), sizes, None, ())
 
     def account(self, name: str, parameter: Tensor, held: bool) -> ParameterAccount:
         return self.gradients.account(self.model, name, parameter, held, self.runs)

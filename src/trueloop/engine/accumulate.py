@@ -35,11 +35,8 @@ class Accumulated(Generic[B]):
 
     batches: Sequence[B]
     targets: int | float | Tensor
-    """What the sum of each batch's losses is divided by: all their targets together.
-
-    With several processes it is the number of all processes' targets over the number of processes:
-    DistributedDataParallel takes the mean of their gradients, so that the average is over every target of the step.
-    """
+    """What the sum of each batch's losses is divided by: all their targets. With several processes, all targets over
+    the number of processes: DistributedDataParallel takes the mean of their gradients."""
 
     def __iter__(self) -> Iterator[B]:
         return iter(self.batches)
@@ -52,9 +49,7 @@ def accumulate(
     loader: Iterable[B], every: int, count: Callable[[B], int | Tensor] | None = None
 ) -> Iterator[Accumulated[B]]:
     """Windows of `every` batches. `count`: how many targets of a batch the loss is summed over; None: one per sample.
-
-    No batch is taken before its window begins: a loader's position, saved after a step, is that of the step.
-    """
+    No batch is taken before its window begins: a loader's position, saved after a step, is that of the step."""
     if every < 1:
         raise Misuse(f"accumulate takes batches in windows of 1 or more, not {every}. Nothing was trained.")
     return _windows(iter(loader), every, count or size_of)

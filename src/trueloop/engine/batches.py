@@ -15,13 +15,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from trueloop.data.source import Batch, Source, Splits, moved, size_of, tensors_in
-from trueloop.engine.sample_order import (
-    epoch_order,
-    micro_batch_sizes,
-    mix_seed,
-    steps_per_epoch,
-)
+from trueloop.data.source import Batch, Source, Splits, map_leaves, moved, size_of, tensors_in
+from trueloop.engine.sample_order import epoch_order, micro_batch_sizes, mix_seed, steps_per_epoch
 from trueloop.engine.state import State
 from trueloop.engine.stop import ignore_signals
 from trueloop.errors import BadRecipe, TrueloopError
@@ -33,16 +28,11 @@ from trueloop.torch_private.dataloader import shut_down_workers
 
 __all__ = ["Batches", "EvaluationBatches", "Window", "place_data"]
 
-EVALUATED_AT_ONCE: Final = 2
-"""Micro-batches evaluated at once: without a backward, twice as much fits where a training step fits."""
-MANY_AT_ONCE: Final = 16
-"""The same with program=cuda_graphs, whose steps are small. Not for language models, whose logits are large."""
-FEW_NUMBERS: Final = 1 << 22
-"""Largest input that is evaluated at once then: a model's activations may be a hundred times as large."""
-IDLE: Final = 2
-"""Samples of a batch that is computed only because other ranks need this one to take part. BatchNorm needs two."""
-SHARE: Final = 0.4
-"""Largest share of the device's free memory for resident data: the rest is for the model and its activations."""
+EVALUATED_AT_ONCE: Final = 2  # micro-batches evaluated at once: without a backward, twice as much fits
+MANY_AT_ONCE: Final = 16  # the same with program=cuda_graphs, whose steps are small; not for language models
+FEW_NUMBERS: Final = 1 << 22  # largest input evaluated at once then: activations may be a hundred times as large
+IDLE: Final = 2  # samples of a batch computed only because other ranks need this one; BatchNorm needs two
+SHARE: Final = 0.4  # share of the device's free memory for resident data: the rest is for the model
 
 
 class Window(NamedTuple):
@@ -51,10 +41,8 @@ class Window(NamedTuple):
     micros: Sequence[Batch]
     samples: int  # Of all processes together
     ends_epoch: bool
-    numbers: Tensor | None = None
-    """[steps, samples]: sample numbers of several steps that are replayed at once; then there are no micro-batches."""
-    idle: int = 0
-    """How many of the last micro-batches count for nothing: they are computed because other processes need this one."""
+    numbers: Tensor | None = None  # [steps, samples]: samples of steps replayed at once, without micro-batches
+    idle: int = 0  # how many of the last micro-batches count for nothing: other processes need them computed
 
     @property
     def is_replay(self) -> bool:
@@ -84,12 +72,10 @@ class _KeyedDataset(torch.utils.data.Dataset[Any]):
 
     def __init__(self, source: Source, in_training_process: bool) -> None:
         self.source = source
-        self.in_training_process = in_training_process
-        """Then the random states belong to the training, and are preserved."""
+        self.in_training_process = in_training_process  # then the random states are the training's, and are preserved
 
     def __getitem__(self, key: _Key) -> Batch | TrueloopError | None:
-        """None: there is nothing to fetch. An error of the data is returned, not raised: a loader would bury its
-        message in a traceback."""
+        """None: nothing to fetch. An error is returned, not raised: a loader would bury it in a traceback."""
         numbers = torch.as_tensor(key.numbers)
         if not len(numbers):
             return None
@@ -134,16 +120,14 @@ class Batches:
     """The training batches of a run."""
 
     def __init__(
-        self, splits: Splits, recipe: Recipe, device: torch.device, peers: Peers, *, in_step: bool = False
+        self, splits: Splits, recipe: Recipe, device: torch.device, peers: Peers, in_step: bool = False
     ) -> None:
         self.splits, self.recipe, self.device, self.peers = splits, recipe, device, peers
-        self.in_step = in_step
-        """Must all processes compute the same number of micro-batches?"""
+        self.in_step = in_step  # Must all processes compute the same number of micro-batches?
         self.samples = len(splits.train)
         self.steps_per_epoch = steps_per_epoch(self.samples, recipe.batch, recipe.drop_last)
         self.resident, self.note = place_data(splits.train, recipe, device)
-        self.waited = 0.0
-        """Seconds spent waiting for data; its reader resets it."""
+        self.waited = 0.0  # Seconds spent waiting for data; its reader resets it
         self.labels = splits.train.labels() if recipe.balanced else None
         self._augment_generator = torch.Generator(device)
         self._loader: DataLoader[Batch] | None = None
@@ -179,12 +163,11 @@ class Batches:
         world, rank = self.peers.world, self.peers.rank
         most = len(self._sizes(-(-window.samples // world)))
         own = len(window.micros) if window.samples // world + (rank < window.samples % world) else 0
-        filling = Batch(*_cut(tuple(window.micros[0]), 0, IDLE))
+        filling = _cut(window.micros[0], 0, IDLE)
         return window._replace(micros=[*window.micros[:own], *[filling] * (most - own)], idle=most - own)
 
     def close(self) -> None:
-        """Shut the workers down. The garbage collector would take the loader's queues before its workers, which would
-        then hang."""
+        """Shut the workers down: the garbage collector would take the queues before the workers, which would hang."""
         loader, self._loader = self._loader, None
         if loader is not None and loader.num_workers:
             shut_down_workers(loader)
@@ -239,7 +222,7 @@ class Batches:
             return (batch,)
         sizes = self._sizes(size_of(batch.inputs))
         bounds = [sum(sizes[:number]) for number in range(len(sizes) + 1)]
-        return [Batch(*_cut(tuple(batch), low, high)) for low, high in pairwise(bounds)]
+        return [_cut(batch, low, high) for low, high in pairwise(bounds)]
 
     def _sizes(self, samples: int) -> list[int]:
         recipe = self.recipe
@@ -248,24 +231,19 @@ class Batches:
         return micro_batch_sizes(samples, self.peers.world, recipe.accumulate, recipe.batch)
 
 
-def _cut(value: Any, low: int, high: int) -> Any:
+def _cut(batch: Batch, low: int, high: int) -> Batch:
     """The same rows of every tensor inside."""
-    if isinstance(value, dict):
-        return {key: _cut(item, low, high) for key, item in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_cut(item, low, high) for item in value))
-    if isinstance(value, (list, tuple)):
-        return type(value)(_cut(item, low, high) for item in value)
-    return value[low:high]
+    cut: Batch = map_leaves(batch, lambda leaf: leaf[low:high])
+    return cut
 
 
 def _loader(
-    source: Source, sampler: Iterable[_Key], recipe: Recipe, device: torch.device, *, persistent: bool = False
-) -> DataLoader[Any]:
+    source: Source, keys: Iterable[_Key], recipe: Recipe, device: torch.device, persistent: bool = False
+) -> Any:
     workers = recipe.workers
     return DataLoader(
         _KeyedDataset(source, in_training_process=workers == 0),
-        sampler=sampler,
+        sampler=keys,
         batch_size=None,
         num_workers=workers,
         prefetch_factor=recipe.prefetch if workers else None,
@@ -302,9 +280,7 @@ def _prefetched(batches: Iterable[Any], device: torch.device) -> Iterator[Any]:
 @final
 class EvaluationBatches:
     """All samples of a split once, in their own order; each process has its share. Can be iterated repeatedly.
-
-    The samples are moved to the device once; a loader's workers start and stop with each evaluation.
-    """
+    The samples are moved to the device once; a loader's workers start and stop with each evaluation."""
 
     def __init__(self, source: Source, splits: Splits, recipe: Recipe, device: torch.device, peers: Peers) -> None:
         self.source, self.splits, self.recipe, self.device, self.peers = source, splits, recipe, device, peers

@@ -15,8 +15,7 @@ __all__ = ["BufferSnapshot"]
 
 @final
 class BufferSnapshot:
-    """The buffers of a model as they were after the last good step. Buffers that never change (masks, tables) cost
-    nothing."""
+    """A model's buffers as they were after the last good step. Those that never change (masks, tables) cost nothing."""
 
     def __init__(self, model: nn.Module) -> None:
         self._buffers = list(model.buffers())
@@ -65,6 +64,5 @@ class BufferSnapshot:
         self._copy(self.copies, self._buffers)
 
     def current(self) -> list[Tensor]:
-        """Copies of the buffers as they are now. Assign them to `copies` once the steps before them are known to be
-        good."""
+        """Copies of the buffers now. Assign them to `copies` once the steps before them are known to be good."""
         return [buffer.clone() for buffer in self._buffers]

@@ -52,14 +52,12 @@ class Cadence:
         return (evaluated if every is None else self._is_due(every)) or self.finished()
 
     def time_to_look(self, ends_epoch: bool) -> bool:
-        """Read which steps the device has skipped: when the host waits anyway, and before the running statistics are
-        used."""
+        """Read which steps the device has skipped: when the host waits anyway, and before statistics are used."""
         waits = self.guard.on_device and (self.time_to_log() or self.time_to_evaluate(ends_epoch))
         return self.guard.reading or waits
 
     def must_wait(self) -> bool:
-        """Must the host know the outcome of all steps now? Always, unless steps are replayed and nothing uses them
-        yet."""
+        """Must the host know the outcome of all steps now? Yes, unless steps are replayed and nothing uses them yet."""
         used = self._is_due(self.recipe.save_every) or self.finished() or bool(self.stop.signal)
         return not self.replays or used or self.time_to_evaluate(ends_epoch=self.state.batch == 0)
 

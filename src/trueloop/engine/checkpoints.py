@@ -16,7 +16,6 @@ import warnings
 import weakref
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Protocol, Self, final, runtime_checkable
 
 import torch
@@ -51,16 +50,12 @@ class Checkpoints:
         self.parts: dict[str, Stateful] = {name: part for name, part in parts.items() if part is not None}
         for name, part in self.parts.items():
             if not isinstance(part, Stateful):
-                raise Misuse(
-                    f"{name}= is {type(part).__name__}, without state_dict() and load_state_dict(). Nothing was saved."
-                )
+                kind = type(part).__name__
+                raise Misuse(f"{name}= is {kind}, without state_dict() and load_state_dict(). Nothing was saved.")
         if not self.parts:
-            raise Misuse(
-                "There is nothing to save: name the parts, as in Checkpoints(folder, model=model, optimizer=optimizer)."
-            )
+            raise Misuse("There is nothing to save: name the parts: Checkpoints(folder, model=model).")
         self.store = folder if isinstance(folder, Store) else Folder(Path(folder))
-        self.values: Mapping[str, Any] = {}
-        """Other values passed to `save(step, name=value)`, after a resume."""
+        self.values: Mapping[str, Any] = {}  # Other values passed to `save(step, name=value)`, after a resume
         self._best_step: int | None = None
         self._best: int | None = None
         self._peers = find_peers(torch.device("cpu"))
@@ -74,26 +69,18 @@ class Checkpoints:
 
         states = {name: part.state_dict() for name, part in self.parts.items()}
         # Each process has its own loader position and random states; modules and optimizers are the same in all.
-        own = {
-            name: state
-            for name, state in states.items()
-            if not isinstance(self.parts[name], (nn.Module, torch.optim.Optimizer))
-        }
+        shared = (nn.Module, torch.optim.Optimizer)
+        own = {name: state for name, state in states.items() if not isinstance(self.parts[name], shared)}
         everybody = self._peers.gather({"parts": own, "random": take_states()})
         if not self._peers.first:
             return
         self._best = step if best else self._best
         modules = {name: state for name, state in states.items() if isinstance(self.parts[name], nn.Module)}
         optimizers = {name: state for name, state in states.items() if name not in modules and name not in own}
-        about = {
-            "format": FORMAT,
-            "trueloop": __version__,
-            "torch": torch.__version__,
-            "step": step,
-            "best_step": self._best,
-        }
+        versions = {"format": FORMAT, "trueloop": __version__, "torch": torch.__version__}
+        about = {**versions, "step": step, "best_step": self._best, "parts": sorted(self.parts)}
         training = {"optimizers": optimizers, "values": values, "own": everybody}
-        self._saver.save(take_snapshot({**about, "parts": sorted(self.parts)}, modules, training))
+        self._saver.save(take_snapshot(about, modules, training))
 
     def resume(self) -> int:
         """Restore the newest valid checkpoint; its step, or 0 if there is none yet."""
@@ -112,16 +99,14 @@ class Checkpoints:
         return int(contents.about["step"])
 
     def _refuse_others(self, where: str, contents: Contents) -> None:
-        saved = set(contents.about.get("parts", ()))
-        if saved != set(self.parts):
-            only = [
-                f"{name}= is only {'there' if name in saved else 'here'}" for name in sorted(saved ^ set(self.parts))
-            ]
+        saved, ours = set(contents.about.get("parts", ())), set(self.parts)
+        if saved != ours:
+            only = [f"{name}= is only {'there' if name in saved else 'here'}" for name in sorted(saved ^ ours)]
             raise BadCheckpoint(f"{where} was saved with different parts: {', '.join(only)}. Nothing was loaded.")
         processes = len(contents.training["own"])
         if processes != self._peers.world:
             raise BadCheckpoint(
-                f"{where} was saved by {processes} processes, and this run has {self._peers.world}. Nothing was loaded."
+                f"{where} was saved by {processes} processes; this run has {self._peers.world}. Nothing was loaded."
             )
 
     def _restore(self, contents: Contents) -> None:
@@ -142,7 +127,5 @@ class Checkpoints:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.finish()

@@ -22,11 +22,10 @@ from trueloop.hook import Collapse
 
 __all__ = ["FIRST_CHECKED_EPOCH", "LAG", "Baseline", "CollapseCheck", "ConstantAnswer"]
 
-FIRST_CHECKED_EPOCH: Final = 1.0
-"""Epochs before the first check: a healthy model may be no better than a constant prediction during the first epoch."""
-LAG: Final = 2
-"""How many times as many steps a healthy run may need in mid-run: seeds move the steep part of a curve, and late is not
-lost."""
+FIRST_CHECKED_EPOCH: Final = (
+    1.0  # epochs before the first check: in the first, a healthy model may be no better than a constant
+)
+LAG: Final = 2  # how many times as many steps a healthy run may need in mid-run: late is not lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +68,9 @@ class Baseline:
     def from_dict(cls, told: Mapping[str, Any]) -> Baseline:
         """Raises KeyError, TypeError or ValueError where a hand has changed it."""
         rows = tuple((int(step), float(value)) for step, value in told["rows"])
-        return cls(
-            run=str(told["run"]),
-            metric=str(told["metric"]),
-            higher_is_better=bool(told["higher_is_better"]),
-            value=float(told["value"]),
-            noise=float(told["noise"]),
-            noise_from=str(told["noise_from"]),
-            rows=rows,
-        )
+        run, metric, noise_from = (str(told[name]) for name in ("run", "metric", "noise_from"))
+        value, noise = float(told["value"]), float(told["noise"])
+        return cls(run, metric, bool(told["higher_is_better"]), value, noise, noise_from, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,19 +90,18 @@ class CollapseCheck:
 
     def check(self, *, step: int, epoch: float, value: float, best: float | None, last: bool) -> Collapse | None:
         """After an evaluation. `best`: the run's best before it; `last`: no other will follow."""
+        expected: float | None
         if last:
-            reached = value if best is None or self._better(value, best) else best
-            return self._below(step, reached, self.baseline.value, last=True) or self._constant(
-                step, reached, self.baseline.value, last=True
-            )
-        expected = self.baseline.expected(step) if epoch >= FIRST_CHECKED_EPOCH else None
+            better = best is None or (math.isfinite(value) and self._lead(value, best) > 0)
+            value, expected = value if best is None or better else best, self.baseline.value
+        else:
+            expected = self.baseline.expected(step) if epoch >= FIRST_CHECKED_EPOCH else None
         if expected is None:
             return None
-        return self._below(step, value, expected, last=False) or self._constant(step, value, expected, last=False)
+        return self._below(step, value, expected, last=last) or self._constant(step, value, expected, last=last)
 
     def may_be_best(self, value: float) -> bool:
-        """May it become the best? Not while a constant answer does as well, though it may be too early to call that a
-        collapse."""
+        """May it become the best? Not while a constant answer does as well, if that is no collapse yet."""
         if self.trivial is None:
             return True
         more_is_possible = self._lead(self.baseline.value, self.trivial.value) > self.baseline.noise
@@ -121,11 +113,8 @@ class CollapseCheck:
         if math.isfinite(value) and self._lead(value, expected) >= -baseline.noise:
             return None
         metric = baseline.metric
-        there = (
-            f"its best, {expected:.4g}"
-            if last
-            else f"{expected:.4g}, which it had after {step // LAG:,} to {step:,} steps"
-        )
+        reached = f"{expected:.4g}, which it had after {step // LAG:,} to {step:,} steps"
+        there = f"its best, {expected:.4g}" if last else reached
         sentence = (
             f"{_shown(step, metric, value, last)} is worse than the baseline {baseline.name} ({there}) by more than "
             f"its seed noise of {baseline.noise:.2g} ({baseline.noise_from})."
@@ -133,9 +122,8 @@ class CollapseCheck:
         return Collapse("baseline", step, metric, value, expected, baseline.noise, sentence)
 
     def _constant(self, step: int, value: float, expected: float, *, last: bool) -> Collapse | None:
-        """As good as a constant answer, give or take the noise, where the baseline shows that more can be had. Where
-        the baseline was no better itself, the beginning is slow, or the metric blunt: then only an end that is not
-        better at all is called a collapse."""
+        """As good as a constant answer, within the noise, where the baseline shows that more can be had. Where the
+        baseline was no better itself, only an end that is not better at all is called a collapse."""
         trivial, baseline = self.trivial, self.baseline
         if trivial is None:
             return None
@@ -143,11 +131,8 @@ class CollapseCheck:
         lead = self._lead(value, trivial.value)
         if not (lead <= baseline.noise if more_is_possible else last and lead <= 0):
             return None
-        better = (
-            f"the baseline {baseline.name} had {expected:.4g}"
-            if more_is_possible
-            else f"and nor is the baseline {baseline.name}"
-        )
+        had = f"the baseline {baseline.name} had {expected:.4g}"
+        better = had if more_is_possible else f"and nor is the baseline {baseline.name}"
         sentence = (
             f"{_shown(step, baseline.metric, value, last)} is no better than a constant answer ({trivial.answer}: "
             f"{trivial.value:.4g}; seed noise {baseline.noise:.2g}); {better}."
@@ -157,13 +142,7 @@ class CollapseCheck:
     def _lead(self, value: float, other: float) -> float:
         return value - other if self.baseline.higher_is_better else other - value
 
-    def _better(self, value: float, other: float) -> bool:
-        return math.isfinite(value) and self._lead(value, other) > 0
-
 
 def _shown(step: int, metric: str, value: float, last: bool) -> str:
-    return (
-        f"The best validation {metric} of the run, {value:.4g},"
-        if last
-        else f"Validation {metric} {value:.4g} at step {step:,}"
-    )
+    best = f"The best validation {metric} of the run, {value:.4g},"
+    return best if last else f"Validation {metric} {value:.4g} at step {step:,}"

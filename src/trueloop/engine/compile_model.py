@@ -16,9 +16,7 @@ __all__ = ["compile_blocks", "compile_errors", "compile_model"]
 
 def compile_model(recipe: Recipe, model: Callable[..., Any], blocks: bool = False) -> Any:
     """What the training calls. The model itself stays as it is, so that names in checkpoints do not depend on it.
-
-    `blocks`: they have been compiled by themselves, in place.
-    """
+    `blocks`: they have been compiled by themselves, in place."""
     if recipe.compile == "off" or blocks:
         return model
     mode = None if recipe.compile == "default" else recipe.compile
@@ -41,8 +39,7 @@ def compile_blocks(recipe: Recipe, model: nn.Module) -> list[nn.Module]:
 
 @contextmanager
 def compile_errors(recipe: Recipe) -> Iterator[None]:
-    """torch compiles when the model is first called: what it says then is pages long, and this is its first
-    sentence."""
+    """torch compiles when the model is first called: its message is pages long, and this is its first sentence."""
     try:
         yield
     except Exception as error:
@@ -53,11 +50,6 @@ def compile_errors(recipe: Recipe) -> Iterator[None]:
         if not is_compiler_error(error):
             raise
         said = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        cure = (
-            "compile_fullgraph=false allows it to be compiled in pieces"
-            if recipe.compile_fullgraph
-            else "compile=off runs it as it is"
-        )
-        raise BadRecipe(
-            f"torch cannot compile this model: {said} No step was taken after that: --set {cure}."
-        ) from error
+        pieces, off = "compile_fullgraph=false allows it to be compiled in pieces", "compile=off runs it as it is"
+        cure = pieces if recipe.compile_fullgraph else off
+        raise BadRecipe(f"torch cannot compile this model: {said} No step was taken since: --set {cure}.") from error

@@ -7,7 +7,7 @@ regression              the mean; the median for mae
 own loss                none is known
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, Final
 
 import torch
@@ -22,9 +22,8 @@ from trueloop.measure.randomness import fence
 
 __all__ = ["constant_answer"]
 
-READ_AT_MOST: Final = 2048
-"""Samples that are read for their labels where these are not in memory: enough for shares to one or two in a
-hundred."""
+READ_AT_MOST: Final = 2048  # samples that are read for labels that are not in memory: shares to one or two in a hundred
+Classes = tuple[str, ...]
 AT_ONCE: Final = 256  # Samples of one fetch
 
 
@@ -33,25 +32,21 @@ def constant_answer(parts: Parts, *, may_read: bool) -> ConstantAnswer | None:
     valid = parts.splits.valid
     if valid is None or not (may_read or (isinstance(parts.splits.train, Tensors) and isinstance(valid, Tensors))):
         return None
-    return _answer(parts.task, parts.metric, _targets(parts.splits.train), _targets(valid), parts.splits.facts.classes)
+    train, asked, classes = _targets(parts.splits.train), _targets(valid), parts.splits.facts.classes
+    return _answer(parts.task, parts.metric, train, asked, classes)
 
 
 def _targets(source: Source) -> list[Any]:
     """All that are in memory, or those of samples spread evenly."""
-    return [source.targets] if isinstance(source, Tensors) else list(_read(source))
-
-
-def _read(source: Source) -> Iterator[Any]:
+    if isinstance(source, Tensors):
+        return [source.targets]
     count = min(len(source), READ_AT_MOST)
     numbers = torch.arange(count) * len(source) // count
     with fence(0):  # what a dataset draws is not the training's
-        for some in torch.split(numbers, AT_ONCE):
-            yield source.fetch(some).targets
+        return [source.fetch(some).targets for some in torch.split(numbers, AT_ONCE)]
 
 
-def _answer(
-    task: Task, metric: str, train: list[Any], valid: list[Any], classes: tuple[str, ...]
-) -> ConstantAnswer | None:
+def _answer(task: Task, metric: str, train: list[Any], valid: list[Any], classes: Classes) -> ConstantAnswer | None:
     if not all(isinstance(each, Tensor) for each in (*train, *valid)):
         return None
     match task:
@@ -74,7 +69,7 @@ def _flat(targets: Iterable[Tensor]) -> Tensor:
 
 
 def _of_classes(
-    task: Multiclass, metric: str, train: list[Tensor], valid: list[Tensor], classes: tuple[str, ...]
+    task: Multiclass, metric: str, train: list[Any], valid: list[Any], classes: Classes
 ) -> ConstantAnswer | None:
     seen, asked = _flat(train), _flat(valid)
     seen, asked = seen[seen != task.ignore].long(), asked[asked != task.ignore].long()

@@ -23,8 +23,7 @@ class Ema:
         twin: nn.Module | None = None,
         own: Callable[[Iterable[Tensor]], list[Tensor]] = list,
     ) -> None:
-        """`twin`: a copy of the model, where it cannot be copied any more because processes hold parts of it; `own`:
-        those parts."""
+        """`twin`: a copy, where the model cannot be copied because processes hold parts of it; `own`: those parts."""
         self.decay = decay
         self.model = (copy.deepcopy(model) if twin is None else twin).requires_grad_(False).eval()
         with torch.no_grad():

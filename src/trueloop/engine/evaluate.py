@@ -1,5 +1,4 @@
-"""How good the model is, without changing anything: random states fenced, modes put back, sums weighted by what they
-count."""
+"""How good the model is, without changing anything: random states fenced, modes put back, sums weighted by counts."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -23,8 +22,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
-        # Not inference_mode: a table that a model makes in a forward and keeps (positions, masks) must be of use to the
-        # training after.
+        # Not inference_mode: tables that a model makes and keeps (positions, masks) must be of use to the training.
         with fence(), torch.no_grad():
             yield
     finally:
@@ -41,15 +39,10 @@ def evaluate(
     peers: Peers,
     idle: Iterable[Batch] = (),
 ) -> dict[str, float]:
-    """Loss and the task's metrics over all samples of a split (`InOrder`) and all processes. `idle`: batches that are
-    computed, because other processes need this one for theirs, and count for nothing."""
-    wide = (
-        torch.float32 if device.type == "mps" else torch.float64
-    )  # a mean of a million small losses; mps has nothing wider
+    """Loss and metrics over all samples of a split and all processes. `idle`: computed for other ranks, not counted."""
+    wide = torch.float32 if device.type == "mps" else torch.float64  # a mean of many losses; mps has nothing wider
     with evaluating(model):
-        sums: dict[str, torch.Tensor] = {
-            name: torch.zeros((), dtype=wide, device=device) for name in ("loss", "count", *task.sums)
-        }
+        sums = {name: torch.zeros((), dtype=wide, device=device) for name in ("loss", "count", *task.sums)}
         for micro in batches:
             with precision.autocast():
                 output = model(micro.inputs)
@@ -62,7 +55,5 @@ def evaluate(
                 model(micro.inputs)
         totals = {name: peers.sum(total.clone()).item() for name, total in sums.items()}
     if not totals["count"]:
-        raise BadData(
-            "All targets of the evaluation data are ignored. Give data with targets, or valid=None to train without."
-        )
+        raise BadData("All targets of the evaluation data are ignored. Give data with targets, or valid=None.")
     return task.metrics(totals)

@@ -23,16 +23,7 @@ from trueloop.engine.accounts import Accounts, Units
 from trueloop.engine.batches import Window
 from trueloop.engine.layers import LayerLook, Reading, during_forward
 from trueloop.engine.loss_facts import ACTIVATIONS, Activation, loss_facts
-from trueloop.event import (
-    SCALE_FREE,
-    Backward,
-    EpochStarted,
-    Event,
-    GradientsMeasured,
-    Place,
-    RunStarted,
-    Stepped,
-)
+from trueloop.event import SCALE_FREE, Backward, EpochStarted, Event, GradientsMeasured, Place, RunStarted, Stepped
 from trueloop.hook import Row
 from trueloop.measure.model import model_seen
 from trueloop.measure.norms import OWNERS, Weight, in_running_order, layer_gradients, norms, weights_of
@@ -48,11 +39,9 @@ __all__ = ["EngineObserver"]
 EARLY: Final = 16  # First steps, which are all inspected: the rule on diverging losses needs the first thirteen
 APART: Final = 10  # Least number of steps between two inspected steps after that, however often metrics are logged
 MEASURED: Final = 3  # First steps whose gradient norms are measured
-MEASURED_APART: Final = 25
-"""Least number of steps between two measurements after that: the rules compare different moments of the run."""
+MEASURED_APART: Final = 25  # least steps between two measurements after that: the rules compare different moments
 MILESTONES: Final = (5, 10)  # Steps of this process after which the parameters are accounted for
-LOSSES, LOSSES_COMPILED = 2, 6
-"""First steps whose loss facts are collected: rules need more than one; a compiled model shows only values."""
+LOSSES, LOSSES_COMPILED = 2, 6  # first steps whose loss facts are collected; a compiled model shows only values
 
 
 class _Glimpse(NamedTuple):
@@ -63,8 +52,9 @@ class _Glimpse(NamedTuple):
     stepped: Stepped | None  # None: the update was skipped
     after: list[Event]
     measured: bool
-    layers: tuple[tuple[str, int, int], ...]
-    """Name and size of each weight, from the input on, and the index of its gradient."""
+    layers: tuple[
+        tuple[str, int, int], ...
+    ]  # name and size of each weight, from the input on, and its gradient's index
     gradients: int
     numbers: Tensor  # The loss, the gradient norms and the weight norms: on the host, or being copied there
 
@@ -81,9 +71,8 @@ def _filled(glimpse: _Glimpse, model: str) -> Iterator[Event]:
         if glimpse.measured and gradients:
             named = [(name, size) for name, size, _ in glimpse.layers]
             layers = layer_gradients(named, [gradients[place] for _, _, place in glimpse.layers], weights)
-            yield GradientsMeasured(
-                step.step, None, 0, step.index, model, layers, total, step.clipped, max(step.learning_rates)
-            )
+            rate = max(step.learning_rates)
+            yield GradientsMeasured(step.step, None, 0, step.index, model, layers, total, step.clipped, rate)
         yield step
     yield from glimpse.after
 
@@ -98,19 +87,16 @@ class EngineObserver:
         self.lines = loop.recipe.statistics_every if replays else loop.recipe.log_every
         """Most steps between two inspected steps. With CUDA graphs an inspected step costs as much as twenty."""
         self.compiled = _is_compiled(loop)
-        self._step = -1
-        """The step that is being inspected; -1: none."""
+        self._step = -1  # The step that is being inspected; -1: none
         self._last = self._measured = -MEASURED_APART
         self._events: list[Event] = []
         # A resumed run that replays CUDA graphs inspects the same steps as an uninterrupted run: an inspected step runs
         # without the graph, which may round differently.
         again = (replays and self.began > 0) or loop.strategy.in_parts
-        self._accounts: Accounts | None = (
-            None if again else Accounts(self.model, loop.optimizer, compiled=self.compiled)
-        )
+        accounts = None if again else Accounts(self.model, loop.optimizer, compiled=self.compiled)
+        self._accounts: Accounts | None = accounts
         self._units = Units(self.model)
-        self._order: dict[nn.Module, int] = {}
-        """Layers in the order of their first forward call."""
+        self._order: dict[nn.Module, int] = {}  # Layers in the order of their first forward call
         self._activations: list[Activation] = []
         self._layers: LayerLook | None = None
         self._readings: list[Reading] = []
@@ -194,9 +180,7 @@ class EngineObserver:
         every = self.loop.recipe.statistics_every
         self._layers = LayerLook(self.model) if every and (step == 0 or self._is_due(every, step)) else None
         if self._layers is not None and self.compiled and not self._noted:
-            self.loop.hooks.noted(
-                "layers: activations are not measured, since hooks in a compiled model would compile it again"
-            )
+            self.loop.hooks.noted("layers: activations are not measured: hooks would compile a compiled model again")
             self._noted = True
         if self._layers is not None or self._accounts is not None:
             parts = [] if self.compiled else [entry for entry in self.model.named_modules() if entry[0]]
@@ -217,9 +201,8 @@ class EngineObserver:
         if isinstance(module, OWNERS):
             self._order.setdefault(module, len(self._order))
         if isinstance(module, ACTIVATIONS) and isinstance(output, Tensor) and output.grad_fn is not None:
-            self._activations.append(
-                Activation(type(module).__name__, layer_place(self.model, name) if name else None, output.grad_fn)
-            )
+            place = layer_place(self.model, name) if name else None
+            self._activations.append(Activation(type(module).__name__, place, output.grad_fn))
 
     def _saw_output(self, targets: Any, output: Any) -> None:
         if not self.compiled:
@@ -284,16 +267,9 @@ class EngineObserver:
         before, self._events = [*self._events, *self._epochs_begun()], []
         stepped = self._stepped(step, bool(with_gradient)) if taken else None
         self._loss = self._lengths = torch.zeros(0)
-        return _Glimpse(
-            before,
-            self._backward(step, len(with_gradient)),
-            stepped,
-            list(self._account(step)),
-            measured,
-            layers,
-            len(with_gradient),
-            numbers.to("cpu", non_blocking=True),
-        )
+        backward, account = self._backward(step, len(with_gradient)), list(self._account(step))
+        numbers = numbers.to("cpu", non_blocking=True)
+        return _Glimpse(before, backward, stepped, account, measured, layers, len(with_gradient), numbers)
 
     # -- events --
 
@@ -348,7 +324,7 @@ class EngineObserver:
             averaged=True,
             clipped=self.loop.recipe.clip is not None,
             closure=False,
-            learning_rates=self._rates(),
+            learning_rates=tuple(float(group["lr"]) for group in self.loop.optimizer.param_groups),
             scale_free=name in SCALE_FREE,
         )
 
@@ -358,9 +334,6 @@ class EngineObserver:
             yield self._accounts.told(step, steps)
         if steps >= MILESTONES[-1]:
             self._accounts = None
-
-    def _rates(self) -> tuple[float, ...]:
-        return tuple(float(group["lr"]) for group in self.loop.optimizer.param_groups)
 
 
 def _nothing() -> None:
@@ -376,10 +349,8 @@ def _is_compiled(loop: Parts) -> bool:
     """Hooks in a compiled model, or in a compiled part of one, would make torch compile it again."""
     from trueloop.torch_private.compiler import is_compiled  # lazy: it loads dynamo
 
-    return any(
-        is_compiled(module)
-        for module in (loop.forward, *getattr(loop.forward, "children", tuple)(), *loop.model.modules())
-    )
+    inside = (*getattr(loop.forward, "children", tuple)(), *loop.model.modules())
+    return any(is_compiled(module) for module in (loop.forward, *inside))
 
 
 def _place_of(builder: Any) -> Place | None:

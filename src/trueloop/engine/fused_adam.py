@@ -20,8 +20,7 @@ from trueloop.torch_private.optimizers import has_step_hooks
 __all__ = ["FusedStep", "scaled_rate"]
 
 _KINDS: Final = (torch.optim.Adam, torch.optim.AdamW)  # Not their subclasses, which may do anything
-_TORCH_FOLDER: Final = str(Path(torch_optimizer.__file__).parent)
-"""A `step` that is not defined there has been replaced, and must be called."""
+_TORCH_FOLDER: Final = str(Path(torch_optimizer.__file__).parent)  # a `step` not from there must be called
 _UNSUPPORTED: Final = ("amsgrad", "maximize", "capturable", "differentiable")
 
 
@@ -49,8 +48,7 @@ class FusedStep:
         self._step: Any = None
 
     def step(self, found_inf: Tensor | None = None, rate: Tensor | None = None) -> None:
-        """`found_inf`: a number on the device; if it is not 0, nothing changes. `rate`: replaces the groups' learning
-        rate."""
+        """`found_inf`: on the device; if not 0, nothing changes. `rate`: replaces the groups' learning rate."""
         prepared = [(each, [p.grad for p in each.parameters]) for each in self.prepared()]
         if not prepared or any(gradient is None for _, gradients in prepared for gradient in gradients):
             if rate is not None:

@@ -5,18 +5,20 @@ with the device. This uses no random numbers, changes nothing and keeps no tenso
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, final
 
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from trueloop.measure.norms import norms
 from trueloop.measure.tensors import dense, tensors_in
 from trueloop.torch_private.foreach import foreach_sub_
 
-__all__ = ["LayerLook", "Reading", "during_forward"]
+__all__ = ["LayerLook", "Reading", "during_forward", "remove_after"]
 
 Saw = Callable[[str, nn.Module, Any, Any], None]  # Told (name, module, what went in, what came out) of each call
 
@@ -24,11 +26,8 @@ Saw = Callable[[str, nn.Module, Any, Any], None]  # Told (name, module, what wen
 def during_forward(
     root: nn.Module, parts: Sequence[tuple[str, nn.Module]], saw: Saw, ended: Callable[[Any], None]
 ) -> Callable[[], None]:
-    """Look at each call of the parts during the next call of the root, then at its output; after it, nothing is left
-    behind.
-
-    Returns what takes the hooks away, should no forward come.
-    """
+    """Look at each call of the parts during the next call of the root, then at its output; nothing is left behind.
+    Returns what takes the hooks away, should no forward come."""
     handles: list[Any] = []
 
     def remove() -> None:
@@ -52,6 +51,15 @@ def during_forward(
     return remove
 
 
+@contextmanager
+def remove_after(hooks: Iterable[RemovableHandle]) -> Iterator[None]:
+    """Removes the hooks at the end of the block."""
+    with ExitStack() as stack:
+        for hook in hooks:
+            stack.callback(hook.remove)
+        yield
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """What one look saw. `values` may be asked for once the host has waited for the device."""
@@ -66,14 +74,12 @@ class Reading:
         count = len(self.parameters)
         lengths, means, weights, changes = (rows[part * count : (part + 1) * count] for part in range(4))
         found: dict[str, float] = {}
-        for (name, size), norm, mean, weight, change in zip(
-            self.parameters, lengths, means, weights, changes, strict=True
-        ):
+        columns = zip(self.parameters, lengths, means, weights, changes, strict=True)
+        for (name, size), norm, mean, weight, change in columns:
             found[f"grad_norm/{name}"] = norm
             found[f"grad_mean/{name}"] = mean
-            found[f"grad_std/{name}"] = (
-                math.sqrt(max(0.0, norm * norm / size - mean * mean)) if math.isfinite(norm) else norm
-            )
+            variance = max(0.0, norm * norm / size - mean * mean)
+            found[f"grad_std/{name}"] = math.sqrt(variance) if math.isfinite(norm) else norm
             if weight:  # a bias that begins at zero has no length that its change could be compared with
                 found[f"update/{name}"] = change / weight
         return found | self._activations(rows[4 * count :])
@@ -126,10 +132,7 @@ class LayerLook:
         self._names = [(name, gradient.numel()) for name, _, gradient in found]
         self._weights = [weight for _, weight, _ in found]
         self._before = [weight.detach().clone() for weight in self._weights]
-        means = [
-            gradient.mean(dtype=None if gradient.dtype == torch.float64 else torch.float32).float()
-            for gradient in gradients
-        ]
+        means = [each.mean(dtype=None if each.dtype == torch.float64 else torch.float32).float() for each in gradients]
         self._numbers = [norms(gradients), torch.stack(means), norms(self._before)] if gradients else []
 
     @torch.no_grad()

@@ -37,18 +37,14 @@ class Loop:
     """One run, at its beginning or restored from a checkpoint."""
 
     def __init__(
-        self,
-        parts: Parts,
-        program: Callable[[Parts, State], Program] = choose_program,
-        state: State | None = None,
+        self, parts: Parts, program: Callable[[Parts, State], Program] = choose_program, state: State | None = None
     ) -> None:
         self.parts = parts
         self.state = state or State()
         self.stop = Stop()
         self.program = program(parts, self.state)
-        self.cadence = Cadence(
-            parts.recipe, parts.total_steps, self.state, self.stop, parts.guard, replays=self.program.replays
-        )
+        replays = self.program.replays
+        self.cadence = Cadence(parts.recipe, parts.total_steps, self.state, self.stop, parts.guard, replays)
         self.log = TrainingLog(parts, self.state, self.cadence)
         self.validation = Validation(parts, self.state, self.stop, self.log)
         self.recovery = Recovery(parts, self.state, self.stop, self.cadence, self.log)
@@ -63,10 +59,8 @@ class Loop:
     train = train_loop  # Until the run is finished, from wherever it stands: `engine/train.py`
 
     def windows(self, next_look: Callable[[], int] = int) -> Generator[Window, None, None]:
-        """One per optimizer step, or per replay of several steps, until the run is finished.
-
-        `next_look`: the next step that an observer wants to see, which is not replayed; the default: every step.
-        """
+        """One per optimizer step, or per replay of several, until the run is finished. `next_look`: the next step that
+        an observer wants to see, which is not replayed; the default: every step."""
         try:
             if self.cadence.finished():
                 return
@@ -80,14 +74,12 @@ class Loop:
             self.parts.batches.close()
 
     def copies_differ(self, evaluated: bool) -> bool:
-        """Do processes that should hold the same weights hold different ones? Then the run ends: its results would be
-        meaningless."""
+        """Do processes that should hold the same weights hold different ones? Then the run ends: it is meaningless."""
         if not self.parts.strategy.copies or not self.cadence.time_to_compare_copies(evaluated):
             return False
         found, step = drift(self.parts.model, self.parts.strategy), self.state.step
         if found is not None:
-            message = f"{found.sentence(step)} No checkpoint was written after that."
-            self.stop.ending = Ending("failed", step, message)
+            self.stop.ending = Ending("failed", step, f"{found.sentence(step)} No checkpoint was written after that.")
         return found is not None
 
     def save(self) -> None:
@@ -97,17 +89,9 @@ class Loop:
         parts, state = self.parts, self.state
         self.log.flush()  # the metrics of a run that is resumed here are complete
         parts.share_buffers(parts.model)
-        about = {
-            "trueloop": __version__,
-            "torch": torch.__version__,
-            "step": state.step,
-            "epoch": state.epoch,
-            "batch": state.batch,
-            "best": state.best,
-            "best_step": state.best_step,
-            "metric": parts.metric,
-            "recipe": describe(parts.recipe),
-        }
+        counts = {name: getattr(state, name) for name in ("step", "epoch", "batch", "best", "best_step")}
+        versions = {"trueloop": __version__, "torch": torch.__version__}
+        about = {**versions, **counts, "metric": parts.metric, "recipe": describe(parts.recipe)}
         counters: dict[str, Any] = {
             "state": state.to_dict(),
             "precision": parts.precision.state(),

@@ -21,8 +21,8 @@ from trueloop.measure.loss import LossInputs, loss_computed
 __all__ = ["ACTIVATIONS", "Activation", "loss_facts"]
 
 SAMPLES: Final = 256  # Rows of scores to compute where they are never computed all at once
+# Layers whose output a loss on scores must not be given
 ACTIVATIONS: Final = (nn.Softmax, nn.Softmax2d, nn.LogSoftmax, nn.Sigmoid)
-"""Layers that a loss on scores must not be given the output of."""
 
 _MODULES: Final[dict[type[nn.Module], str]] = {
     nn.CrossEntropyLoss: "cross_entropy",
@@ -49,8 +49,7 @@ class Activation(NamedTuple):
 def loss_facts(
     task: Task, output: Any, targets: Any, step: int, call: int, activations: Sequence[Activation] = ()
 ) -> LossComputed | None:
-    """One read from the device. None where the loss is not one we know. `activations`: softmax layers and the like that
-    ran."""
+    """One read from the device. None: not a loss we know. `activations`: softmax layers and the like that ran."""
     if isinstance(output, Unprojected) and isinstance(task, (Multiclass, Language)):
         return _of_some_rows(task, output, targets, step, call)
     call_inputs = _call_of(task, output, targets)
@@ -65,16 +64,14 @@ def loss_facts(
 
 
 def _of_some_rows(task: Task, output: Unprojected, targets: Tensor, step: int, call: int) -> LossComputed | None:
-    """Of scores that are never made all at once, those of some rows are. Behind them stands the product that makes
-    them, no softmax."""
+    """Some rows of scores that are never made all at once. Behind them stands the product that makes them."""
     whole, wanted = output.flatten(0, -2), targets.flatten()
     apart = max(1, -(-len(wanted) // SAMPLES))
     told = loss_facts(task, Unprojected(whole.hidden[::apart], whole.weight).scores(), wanted[::apart], step, call)
     if told is None:
         return None
-    return replace(
-        told, grad=output.hidden.requires_grad, input_shape=tuple(whole.shape), target_shape=tuple(wanted.shape)
-    )
+    shape, target_shape = tuple(whole.shape), tuple(wanted.shape)
+    return replace(told, grad=output.hidden.requires_grad, input_shape=shape, target_shape=target_shape)
 
 
 def _call_of(task: Task, output: Any, targets: Any) -> LossInputs | None:

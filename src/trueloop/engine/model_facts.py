@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, final
 
 import torch
@@ -44,9 +45,7 @@ __all__ = ["Blank", "blank_splits", "facts_of", "states_per_number"]
 
 FEW, MORE = 2, 4  # Samples of the two looks: with one alone a batch norm has nothing to norm
 _AUTOCAST: Final = {"bf16": torch.bfloat16, "fp16": torch.float16}
-_SQUARE: Final = 64
-"""Side of the matrix that an optimizer's state is taken from: large enough for what it keeps once for each row not to
-count."""
+_SQUARE: Final = 64  # side of the matrix an optimizer's state is taken from: what it keeps once a row does not count
 
 
 # -- data that are not here --
@@ -65,15 +64,9 @@ class Blank(Source):
     def fetch(self, numbers: Tensor) -> Batch:
         count = len(numbers)
         inputs = torch.zeros((count, *self.shape), dtype=self.kind)
-        match self.task:
-            case "language":
-                return Batch(inputs, torch.zeros((count, *self.shape), dtype=torch.int64))
-            case "multiclass":
-                return Batch(inputs, torch.zeros(count, dtype=torch.int64))
-            case "binary":
-                return Batch(inputs, torch.zeros(count))
-            case _:
-                return Batch(inputs, torch.zeros(count, max(1, self.outputs)))
+        shapes = {"language": (count, *self.shape), "multiclass": (count,), "binary": (count,)}
+        kind = torch.int64 if self.task in ("language", "multiclass") else None
+        return Batch(inputs, torch.zeros(shapes.get(self.task, (count, max(1, self.outputs))), dtype=kind))
 
 
 def blank_splits(task: str, shape: tuple[int, ...], kind: torch.dtype, outputs: int) -> Splits:
@@ -90,19 +83,15 @@ def facts_of(recipe: Recipe, splits: Splits) -> ModelFacts:
     """What the model raises on real samples too is the user's."""
     few, more = (_samples(splits, count) for count in (FEW, MORE))
     counted, why = f"counted with {FEW} and {MORE} samples", ""
-    for build in (
-        _of_shapes,
-        build_model,
-    ):  # most models take the first; one that computes with tensors when it is built takes the second
+    # most models take the first; one that computes with tensors when it is built takes the second
+    for build in (_of_shapes, build_model):
         mode = FakeTensorMode()
         try:
             with mode, warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # about tensors without memory, which the training will not have
                 model = build(recipe, splits.facts)
-                looks = [
-                    _look(recipe, model, splits.facts, _without_memory(batch, mode), fused=True)
-                    for batch in (few, more)
-                ]
+                batches = [_without_memory(batch, mode) for batch in (few, more)]
+                looks = [_look(recipe, model, splits.facts, batch, fused=True) for batch in batches]
             return _facts(recipe, model, looks[0], looks[1], f"{counted}, on tensors without memory")
         except TrueloopError:
             raise
@@ -110,14 +99,11 @@ def facts_of(recipe: Recipe, splits: Splits) -> ModelFacts:
             why = type(error).__name__
     model = build_model(recipe, splits.facts)
     looks = [_look(recipe, model, splits.facts, batch, fused=False) for batch in (few, more)]
-    return _facts(
-        recipe, model, looks[0], looks[1], f"{counted} on the CPU, because tensors without memory end in {why}"
-    )
+    return _facts(recipe, model, looks[0], looks[1], f"{counted} on the CPU: tensors without memory end in {why}")
 
 
 def _of_shapes(recipe: Recipe, facts: Facts) -> nn.Module:
-    """Built on the device that holds nothing, where layers can be copied and filled at no cost; then its tensors seem
-    to be on the CPU."""
+    """Built on the device that holds nothing, where layers are copied and filled at no cost; then put on the CPU."""
     with unset_fake_temporarily(), torch.device("meta"):
         model = build_model(recipe, facts)
     made: dict[int, Tensor] = {}
@@ -125,9 +111,8 @@ def _of_shapes(recipe: Recipe, facts: Facts) -> nn.Module:
         for name, tensor in (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)):
             if id(tensor) not in made:
                 empty = torch.empty(tensor.shape, dtype=tensor.dtype)
-                made[id(tensor)] = (
-                    nn.Parameter(empty, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else empty
-                )
+                is_parameter = isinstance(tensor, nn.Parameter)
+                made[id(tensor)] = nn.Parameter(empty, tensor.requires_grad) if is_parameter else empty
             setattr(module, name, made[id(tensor)])  # one that is tied stays tied
     return model
 
@@ -172,10 +157,8 @@ def _facts(recipe: Recipe, model: nn.Module, few: _Look, more: _Look, how: str) 
 
 
 def _kept(few: _Look, more: _Look) -> Kept:
-    total, blocks = (
-        _slope(sum(few.bytes.values()), sum(more.bytes.values())),
-        [key for key in more.bytes if key is not None],
-    )
+    total = _slope(sum(few.bytes.values()), sum(more.bytes.values()))
+    blocks = [key for key in more.bytes if key is not None]
     each = {block: _slope(few.bytes.get(block, 0), more.bytes[block]) for block in blocks}
     return Kept(
         per_sample=total,
@@ -244,8 +227,7 @@ class _Look:
         return tensor
 
     def _is_stream(self, tensor: Tensor) -> bool:
-        """As wide as what enters the block: norms and the sums between layers, which every GPU of a split layer
-        holds."""
+        """As wide as what enters the block: norms and sums between layers, which every GPU of a split layer holds."""
         wide = bool(self.entered) and tensor.dim() > 1 and tensor.shape[-1] == self.entered[-1]
         return tensor.dim() < 2 or (wide and tensor.numel() == math.prod(self.entered))
 
@@ -254,22 +236,23 @@ class _Look:
         self.flops_forward += flops * self.forward
         self.flops_blocks += flops * (self.forward and self.block is not None)
 
-    def enter(self, block: int, given: Any) -> None:
+    def enter(self, block: int, _: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
         self.block = block
-        first = next((each for each in tensors_in(given) if each.is_floating_point()), None)
+        inputs = tensors_in([*given, *named.values()])
+        first = next((each for each in inputs if each.is_floating_point()), None)
         if first is not None:
             self.entered = tuple(first.shape)
             self.stream += first.numel()
             self.inputs += first.numel() * first.element_size()
 
-    def leave(self) -> None:
+    def leave(self, *_: Any) -> None:
         self.block = None
 
 
 def _look(recipe: Recipe, model: nn.Module, facts: Facts, batch: Batch, *, fused: bool) -> _Look:
     if not any(each.requires_grad for each in model.parameters()):
         raise BadRecipe(
-            f"{type(model).__name__} has no parameter that can learn, so there is nothing to plan. Nothing was run."
+            f"{type(model).__name__} has no trainable parameter: there is nothing to plan. Nothing was run."
         )
     look, task = _Look(), build_task(recipe, facts)
     there = [*model.parameters(), *model.buffers(), *tensors_in(batch.inputs), *tensors_in(batch.targets)]
@@ -278,8 +261,9 @@ def _look(recipe: Recipe, model: nn.Module, facts: Facts, batch: Batch, *, fused
     model.zero_grad()
     with ExitStack() as stack:
         for number, block in enumerate(blocks_of(model)):
-            stack.callback(block.register_forward_pre_hook(_entering(look, number), with_kwargs=True).remove)
-            stack.callback(block.register_forward_hook(_leaving(look)).remove)
+            entering = partial(look.enter, number)
+            stack.callback(block.register_forward_pre_hook(entering, with_kwargs=True).remove)
+            stack.callback(block.register_forward_hook(look.leave).remove)
         stack.enter_context(_Operations(look))
         if fused:
             stack.enter_context(_Attention(look))
@@ -295,14 +279,6 @@ def _autocast(recipe: Recipe) -> AbstractContextManager[Any]:
     return nullcontext() if kind is None else torch.autocast("cpu", kind)
 
 
-def _entering(look: _Look, number: int) -> Any:
-    return lambda _, given, named: look.enter(number, [*given, *named.values()])
-
-
-def _leaving(look: _Look) -> Any:
-    return lambda *_: look.leave()
-
-
 @final
 class _Operations(TorchDispatchMode):
     """Sees every operation: its FLOPs, and how large what it makes is."""
@@ -311,9 +287,7 @@ class _Operations(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]
         self.look = look
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None) -> Any:
         out = func(*args, **(kwargs or {}))
         packet = operator_packet(func)
         if str(packet) == "trueloop.linear_cross_entropy":
@@ -321,17 +295,13 @@ class _Operations(TorchDispatchMode):
         elif (formula := flop_registry.get(packet)) is not None:
             self.look.compute(int(formula(*args, **(kwargs or {}), out_val=out)))
         if self.look.forward:
-            sizes = [
-                each.untyped_storage().nbytes()
-                for each in tensors_in(out)
-                if storage_id(each.untyped_storage()) not in self.look.own
-            ]
+            storages = [each.untyped_storage() for each in tensors_in(out)]
+            sizes = [each.nbytes() for each in storages if storage_id(each) not in self.look.own]
             self.look.largest = max(self.look.largest, *sizes, 0)
         return out
 
     def _loss(self, args: tuple[Any, ...], out: tuple[Tensor, ...]) -> None:
-        """Its products and its room are out of sight; the gradient of its weight is a gradient already, and no
-        activation."""
+        """Its products and its room are out of sight; the gradient of its weight is no activation."""
         hidden, weight, precision = args[0], args[1], args[4]
         self.look.own.add(storage_id(out[2].untyped_storage()))
         self.look.scores += len(hidden) * len(weight) * precision.itemsize
@@ -347,9 +317,7 @@ class _Attention(TorchFunctionMode):
         super().__init__()
         self.look = look
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None) -> Any:
         named = dict(kwargs or {})
         if func is not torch.nn.functional.scaled_dot_product_attention:
             return func(*args, **named)
@@ -368,11 +336,8 @@ class _OneKernel(torch.autograd.Function):
             query, key, value = (each.to(torch.get_autocast_dtype("cpu")) for each in (query, key, value))
         *lead, rows, width = query.shape
         # As the kernels lay it out: the heads of a row side by side, so that joining them copies nothing.
-        out = (
-            query.new_empty((*lead[:-1], rows, *lead[-1:], value.shape[-1])).transpose(-3, -2)
-            if lead
-            else query.new_empty(rows, value.shape[-1])
-        )
+        shape = (*lead[:-1], rows, *lead[-1:], value.shape[-1])
+        out = query.new_empty(shape).transpose(-3, -2) if lead else query.new_empty(shape)
         sums = query.new_empty((*lead, rows), dtype=torch.float32)
         ctx.look, ctx.flops = look, 2 * sums.numel() * key.shape[-2] * (width + value.shape[-1])
         look.compute(ctx.flops)

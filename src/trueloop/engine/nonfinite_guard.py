@@ -16,10 +16,9 @@ from torch import Tensor, nn
 
 from trueloop.data.source import moved
 from trueloop.engine.buffers import BufferSnapshot
-from trueloop.engine.deferred_read import DeferredRead
 from trueloop.engine.fused_adam import FusedStep
 
-__all__ = ["Guard", "LossSummary", "Position", "clear_gradients"]
+__all__ = ["DeferredRead", "Guard", "LossSummary", "Position", "clear_gradients"]
 
 FLAGS: Final = 1024  # Steps whose outcome may stay on the device before the host must read it
 
@@ -30,6 +29,26 @@ def clear_gradients(parameters: Sequence[Tensor]) -> None:
     """The part of `zero_grad` that is needed here; the rest of it takes twenty times as long."""
     for parameter in parameters:
         parameter.grad = None
+
+
+@final
+class DeferredRead:
+    """A copy to the host that starts at construction. Later work on the device does not change it."""
+
+    def __init__(self, numbers: Tensor) -> None:
+        """No other code may write to `numbers` afterwards."""
+        self._copy = numbers.to("cpu", non_blocking=True)
+        self._arrived: torch.cuda.Event | None = None
+        if numbers.is_cuda:
+            self._arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self._arrived.record(torch.cuda.current_stream(numbers.device))
+
+    def values(self) -> list[float]:
+        """Waits for the copy."""
+        if self._arrived is not None:
+            self._arrived.synchronize()
+        numbers: list[float] = self._copy.tolist()
+        return numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +84,9 @@ class Guard:
     ) -> None:
         self.optimizer = optimizer
         self.fused_step = FusedStep(optimizer)
+        # The device itself skips the step; the host learns of it from `take_skipped`.
         self.on_device = device.type != "cpu" and bool(optimizer.defaults.get("fused")) and not ask_each_step
-        """The device itself skips the step; the host learns of it from `take_skipped`."""
-        self.avoided: set[Position] = set()
-        """Batches that must not update the weights: the run rolled back because of them."""
+        self.avoided: set[Position] = set()  # batches that must not update the weights: the run rolled back for them
         self.buffers = BufferSnapshot(model or nn.Identity())
         self._losses: Any = 0.0
         self._steps = 0
@@ -79,8 +97,7 @@ class Guard:
         self._summary: LossSummary | None = None
 
     def step(self, loss: Tensor, norm: Tensor, position: Position) -> bool:
-        """Did it update the weights? With a fused optimizer on a device the answer is True, and `take_skipped` corrects
-        it later."""
+        """Did it update the weights? A fused optimizer on a device says True, and `take_skipped` corrects it later."""
         if position in self.avoided:
             self.buffers.restore()
             return False
@@ -163,8 +180,7 @@ class Guard:
         return self._pending is not None
 
     def start_read(self, norm: Tensor) -> None:
-        """Start copying the outcome of all unread steps to the host while the device continues, and reset the loss
-        counters. `finish_read` returns it."""
+        """Start copying the outcome of all unread steps to the host, for `finish_read`, and reset the loss counters."""
         losses = torch.as_tensor(self._losses, device=self._flags.device)
         parts = (self._flags[: len(self._unread)], losses, norm)
         numbers = torch.cat([part.reshape(-1).to(self._flags.dtype) for part in parts])

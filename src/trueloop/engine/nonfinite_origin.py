@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from trueloop.data.source import Batch
 from trueloop.engine.buffers import BufferSnapshot
+from trueloop.engine.layers import remove_after
 from trueloop.engine.task import Task
 from trueloop.event import NotFinite
 from trueloop.measure.nonfinite import bounds, nan_or_inf, not_finite
@@ -52,12 +53,8 @@ def _watched(model: nn.Module, calls: list[_Call]) -> Iterator[None]:
         _flag_gradients(tensors_in(output), call.wrong_before)
         _flag_gradients([tensor for tensor in tensors_in(given) if id(tensor) not in inside], call.wrong_after)
 
-    handles = [module.register_forward_hook(look) for module in model.modules()]
-    try:
+    with remove_after(module.register_forward_hook(look) for module in model.modules()):
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _flag_gradients(tensors: Iterable[Tensor], flags: list[bool]) -> None:
@@ -74,13 +71,10 @@ def find_origin(
     rates: tuple[float, ...],
     autocast: Callable[[], AbstractContextManager[Any]],
 ) -> NotFinite:
-    """The first non-finite value: input, weight, a layer's output, the loss, or only a gradient. `batch` is None: this
-    process has no batch."""
+    """The first non-finite value: input, weight, layer output, loss, or only a gradient. None: no batch here."""
 
-    def told(
-        what: Any, origin: Any, layer: str = "", value: str = "nan", given: Any = None, operation: str = ""
-    ) -> NotFinite:
-        return NotFinite(step, None, what, layer, operation, given, value, origin, rates)
+    def told(what: Any, origin: Any, layer: str = "", value: str = "nan", given: Any = None, op: str = "") -> NotFinite:
+        return NotFinite(step, None, what, layer, op, given, value, origin, rates)
 
     if batch is None:
         return told("gradient", "unknown")
@@ -103,11 +97,9 @@ def find_origin(
     if not_finite(loss):
         return told("loss", "loss", value=nan_or_inf(loss), given=bounds(tensors_in(output)))
     blamed = _blamed(gradients, calls)
-    return (
-        told("gradient", "layer", blamed.layer, "nan", blamed.given, blamed.kind)
-        if blamed
-        else told("gradient", "unknown")
-    )
+    if blamed is None:
+        return told("gradient", "unknown")
+    return told("gradient", "layer", blamed.layer, "nan", blamed.given, blamed.kind)
 
 
 def find_origin_in_shards(
@@ -117,8 +109,7 @@ def find_origin_in_shards(
     rates: tuple[float, ...],
     own: Callable[[Iterable[Tensor]], list[Tensor]],
 ) -> NotFinite:
-    """Where processes hold parts of the model: input and weights are looked at. To compute the batch again they would
-    need one another."""
+    """Where processes hold parts of the model: inputs and weights only. To compute it, they would need one another."""
     if batch is not None and (not_finite(batch.inputs) or not_finite(batch.targets)):
         return NotFinite(step, None, "loss", "", "", None, nan_or_inf(tuple(batch)), "input", rates)
     named = list(model.named_parameters())
@@ -132,19 +123,16 @@ def _gradients(loss: Tensor, model: nn.Module) -> list[tuple[Tensor, Tensor]]:
     """(parameter, gradient), without leaving any on the parameters."""
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     found = torch.autograd.grad(loss, parameters, allow_unused=True)
-    return [
-        (parameter, gradient) for parameter, gradient in zip(parameters, found, strict=True) if gradient is not None
-    ]
+    pairs = zip(parameters, found, strict=True)
+    return [(parameter, gradient) for parameter, gradient in pairs if gradient is not None]
 
 
 def _blamed(gradients: Sequence[tuple[Tensor, Tensor]], calls: Sequence[_Call]) -> _Call | None:
-    """The innermost layer that is handed gradients that are numbers, and hands on, or gives its own weights, what is
-    none."""
+    """The innermost layer that gets finite gradients and gives its input, or its own weights, non-finite ones."""
     wrong = {id(parameter) for parameter, gradient in gradients if not_finite(gradient)}
     for call in calls:  # parts come before what they are part of
-        if not any(call.wrong_before) and (
-            any(call.wrong_after) or any(id(parameter) in wrong for parameter in call.own)
-        ):
+        own = any(id(parameter) in wrong for parameter in call.own)
+        if not any(call.wrong_before) and (own or any(call.wrong_after)):
             return call
     return None
 
@@ -152,9 +140,8 @@ def _blamed(gradients: Sequence[tuple[Tensor, Tensor]], calls: Sequence[_Call]) 
 def describe_origin(event: NotFinite, epoch: int, batch: int) -> str:
     """For a person: what, where, which batch."""
     at = f"at step {event.step + 1:,} (epoch {epoch}, batch {batch})"
-    given = (
-        f" from finite inputs in [{event.input_range[0]:.3g}, {event.input_range[1]:.3g}]" if event.input_range else ""
-    )
+    low, high = event.input_range or (0.0, 0.0)
+    given = f" from finite inputs in [{low:.3g}, {high:.3g}]" if event.input_range else ""
     match event.what, event.origin:
         case _, "input":
             return f"The data of the batch {at} hold {event.value}: the fault is in the data, not in the model."

@@ -6,6 +6,7 @@ from typing import Any, Final
 import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
+from torch.optim import Optimizer
 
 from trueloop.engine.schedule import peak_lr
 from trueloop.errors import BadRecipe, did_you_mean
@@ -15,28 +16,22 @@ from trueloop.recipe.recipe import Recipe
 __all__ = ["build_optimizer", "optimizer_class", "optimizer_problems", "parameter_groups"]
 
 MOMENTUM: Final = "momentum"  # SGD with the recipe's momentum: the one name that is not torch's
-UNFIT: Final = {
-    "LBFGS": "it wants to compute the loss several times in one step",
-    "SparseAdam": "it takes sparse gradients only",
-}
-"""Optimizers of torch that this loop cannot drive, and why."""
-FUSED_EVERYWHERE: Final = ("SGD", "Adam", "AdamW")
-"""Those whose fused step runs on CUDA and MPS too; the others' runs on the CPU only."""
+# Optimizers of torch that this loop cannot drive, and why
+UNFIT: Final = {"LBFGS": "it computes the loss several times in a step", "SparseAdam": "it takes sparse gradients only"}
+FUSED_EVERYWHERE: Final = ("SGD", "Adam", "AdamW")  # fused on CUDA and MPS too; others on the CPU only
 FUSED_IN_PARTS: Final = ("Adam", "AdamW")  # Those whose fused step takes parameters of which processes hold parts
 DEVICES: Final = ("cpu", "cuda", "mps")  # Where there are fused steps
 
 
 def build_optimizer(
     recipe: Recipe, model: nn.Module, device: torch.device, strategy: Strategy | None = None
-) -> torch.optim.Optimizer:
+) -> Optimizer:
     """`strategy`: how several processes hold the model."""
     strategy = strategy or Single()
     _refuse_lazy(model)
     groups = strategy.groups(parameter_groups(model, recipe.weight_decay))
     if not groups:
-        raise BadRecipe(
-            f"{type(model).__name__} has no parameter that can learn, so there is nothing to train. Nothing was run."
-        )
+        raise BadRecipe(f"{type(model).__name__} has no trainable parameter: nothing can be trained. Nothing was run.")
     if callable(recipe.optimizer):
         return _of_the_users(recipe, groups)
     mistakes = optimizer_problems(recipe)
@@ -46,9 +41,8 @@ def build_optimizer(
     options: dict[str, Any] = {"lr": peak_lr(recipe), **_options(recipe, kind), **recipe.optimizer_options}
     if "fused" in inspect.signature(kind).parameters and not {"fused", "foreach", "differentiable"} & set(options):
         known = FUSED_IN_PARTS if strategy.in_parts else FUSED_EVERYWHERE
-        options["fused"] = (device.type == "cpu" and not strategy.in_parts) or (
-            device.type in DEVICES and kind.__name__ in known
-        )
+        on_cpu = device.type == "cpu" and not strategy.in_parts
+        options["fused"] = on_cpu or (device.type in DEVICES and kind.__name__ in known)
     try:
         return kind(groups, **options)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -64,10 +58,11 @@ def optimizer_problems(recipe: Recipe) -> list[str]:
     except BadRecipe as error:
         return [str(error)]
     accepted = [name for name in inspect.signature(kind).parameters if name != "params"]
+    fields = ("lr", "weight_decay", *_options(recipe, kind))
     found = [
         f"{name} is a field of the recipe, not an option of its optimizer: give {name}={value!r} there"
         for name, value in recipe.optimizer_options.items()
-        if name in ("lr", "weight_decay", *_options(recipe, kind))
+        if name in fields
     ]
     found += [
         f"{kind.__name__} takes no {name!r}.{did_you_mean(name, accepted)} It takes: {', '.join(accepted)}"
@@ -79,37 +74,32 @@ def optimizer_problems(recipe: Recipe) -> list[str]:
     return found
 
 
-def optimizer_class(name: str) -> type[torch.optim.Optimizer]:
+def optimizer_class(name: str) -> type[Optimizer]:
     """`momentum`, or the name of a class of torch.optim, in capitals or not. Raises BadRecipe."""
-    known: dict[str, type[torch.optim.Optimizer]] = {
-        each.lower(): kind for each, kind in vars(torch.optim).items() if _is_optimizer(kind)
-    }
-    kind = known.get("sgd" if name == MOMENTUM else name.lower())
+    known = {each.lower(): kind for each, kind in vars(torch.optim).items() if _is_optimizer(kind)}
+    kind: type[Optimizer] | None = known.get("sgd" if name == MOMENTUM else name.lower())
     if kind is None:
         names = [MOMENTUM, *sorted(each for each, kind in known.items() if kind.__name__ not in UNFIT)]
-        raise BadRecipe(
-            f"there is no optimizer {name!r}.{did_you_mean(name.lower(), names)} There are: {', '.join(names)}"
-        )
+        near = did_you_mean(name.lower(), names)
+        raise BadRecipe(f"there is no optimizer {name!r}.{near} There are: {', '.join(names)}")
     if kind.__name__ in UNFIT:
         raise BadRecipe(f"optimizer {kind.__name__} cannot be used: {UNFIT[kind.__name__]}; give another, as adamw")
     return kind
 
 
 def _is_optimizer(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer) and kind is not torch.optim.Optimizer
+    return isinstance(kind, type) and issubclass(kind, Optimizer) and kind is not Optimizer
 
 
-def _of_the_users(recipe: Recipe, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
+def _of_the_users(recipe: Recipe, groups: list[dict[str, Any]]) -> Optimizer:
     assert callable(recipe.optimizer)
     built = recipe.optimizer(groups, lr=peak_lr(recipe), **recipe.optimizer_options)
-    if not isinstance(built, torch.optim.Optimizer):
-        raise BadRecipe(
-            f"The recipe's optimizer returned a {type(built).__name__}, not a torch.optim.Optimizer. Nothing was run."
-        )
+    if not isinstance(built, Optimizer):
+        raise BadRecipe(f"The recipe's optimizer returned a {type(built).__name__}, not an Optimizer. Nothing was run.")
     return built
 
 
-def _options(recipe: Recipe, kind: type[torch.optim.Optimizer]) -> dict[str, Any]:
+def _options(recipe: Recipe, kind: type[Optimizer]) -> dict[str, Any]:
     if recipe.optimizer == MOMENTUM:
         return {"momentum": recipe.momentum}
     return {"betas": recipe.betas} if kind in (torch.optim.Adam, torch.optim.AdamW) else {}
@@ -120,20 +110,16 @@ def _refuse_lazy(model: nn.Module) -> None:
     if lazy:
         raise BadRecipe(
             f"{lazy[0]} of {type(model).__name__} has no shape yet, because its layer is lazy, so it cannot be seeded "
-            "or saved. Nothing was run: give the layer its sizes, or run one batch through the model in the function "
-            "that builds it."
+            "or saved. Nothing was run: give the layer its sizes, or run one batch through the model when building it."
         )
 
 
 def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
     """Parameters that can learn, each once: those of two and more dimensions with weight decay, the others without.
-
-    The decay stands in each group, also where it is zero: AdamW's own default is not.
-    """
+    The decay stands in each group, also where it is zero: AdamW's own default is not."""
     learning = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if not weight_decay:
         return [{"params": learning, "weight_decay": 0.0}] if learning else []
-    matrices = [parameter for parameter in learning if parameter.dim() >= 2]
-    vectors = [parameter for parameter in learning if parameter.dim() < 2]
+    matrices, vectors = ([each for each in learning if (each.dim() >= 2) is wide] for wide in (True, False))
     groups = [{"params": matrices, "weight_decay": weight_decay}, {"params": vectors, "weight_decay": 0.0}]
     return [group for group in groups if group["params"]]

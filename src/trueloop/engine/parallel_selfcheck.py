@@ -22,9 +22,7 @@ from trueloop.parallel.strategy import Strategy
 
 __all__ = ["check_same_outputs"]
 
-ROUNDING: Final = 1e-3
-"""Of the largest number in the answer: sums in another order differ by a thousandth of that, another function by about
-as much as it is."""
+ROUNDING: Final = 1e-3  # of the largest output: sums in another order differ by less, another function by far more
 
 
 @contextmanager
@@ -41,8 +39,7 @@ def check_same_outputs(model: nn.Module, batches: Batches, strategy: Strategy) -
             raise BadRecipe(
                 f"parallel={strategy.name} changes the outputs of {type(model).__name__}: "
                 f"{strategy.note.partition(', ')[2]} changes the function (as in attention that computes the number of "
-                "heads from the full width). Nothing was trained: name other layers in tensor_plan, or set "
-                "parallel=fsdp."
+                "heads from the full width). Nothing was trained: name other layers in tensor_plan, or parallel=fsdp."
             )
 
 
@@ -55,8 +52,7 @@ def _near(one: Tensor, other: Tensor) -> bool:
 
 
 def _answer(model: nn.Module, batches: Batches, strategy: Strategy) -> list[Tensor]:
-    """Of the first batch, in eval mode. A model that fails on it is reported before training; one that fails only when
-    split, here."""
+    """Of the first batch, in eval mode. A model that fails only when split is reported here."""
     batch = batches.batch_at(0, 0) if batches.steps_per_epoch else None
     if batch is None:
         return []
@@ -67,10 +63,8 @@ def _answer(model: nn.Module, batches: Batches, strategy: Strategy) -> list[Tens
         except TrueloopError:
             raise
         except Exception as error:
-            said = (str(error).splitlines() or [""])[0].rstrip(".")
-            raise BadRecipe(
-                f"{type(model).__name__} fails on the first batch: {type(error).__name__}: {said}. Nothing was trained."
-            ) from error
+            said = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0].rstrip('.')}"
+            raise BadRecipe(f"{type(model).__name__} fails on the first batch: {said}. Nothing was trained.") from error
         finally:
             statistics.restore()
             strategy.settle(model)

@@ -1,5 +1,4 @@
-"""What a run is built from: one frozen value. `assemble.py` builds it, `loop.py` trains with it; each part is usable
-alone."""
+"""What a run is built from, as one frozen value: `assemble.py` builds it, `loop.py` trains with it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -66,14 +65,12 @@ class Parts:
         return tuple(float(group["lr"]) for group in self.optimizer.param_groups)
 
     def into_training_mode(self) -> None:
-        """Modules that the recipe put into eval mode (a frozen backbone) stay there: only a model that is in eval mode
-        as a whole is switched."""
+        """Modules that the recipe put into eval mode (a frozen backbone) stay there, unless the whole model is."""
         if not self.model.training:
             self.model.train()
 
     def count_targets(self, window: Window) -> int | Tensor:
-        """Targets of a step, over all micro-batches and processes. At least 1: a step of padding only has loss 0, not
-        NaN."""
+        """Targets of a step, over all micro-batches and processes. At least 1: a step of padding has loss 0."""
         own = window.micros[: len(window.micros) - window.idle]
         counted = self.strategy.sharers.sum(sum(self.task.count(micro.targets) for micro in own))
         return counted.clamp(min=1) if isinstance(counted, Tensor) else max(1, counted)

@@ -14,17 +14,20 @@ from torch import Tensor, nn
 
 from trueloop.data.source import Batch, Source, moved
 from trueloop.data.tensors import Tensors
+from trueloop.engine.evaluate import evaluating
+from trueloop.engine.layers import remove_after
 from trueloop.engine.optimizer import optimizer_problems
 from trueloop.engine.parts import Parts
 from trueloop.engine.sample_order import micro_batch_sizes
 from trueloop.engine.torch_settings import pick_device
 from trueloop.errors import BadRecipe, TrueloopError
 from trueloop.measure.model import restored_buffers
-from trueloop.measure.randomness import fence
 from trueloop.recipe.recipe import Recipe
 from trueloop.torch_private.modules import BatchNorm
 
 __all__ = ["check_before_training", "machine_problems"]
+
+Entered = list[tuple[str, nn.Module, Any]]  # Name, module and inputs of calls
 
 
 # -- the recipe and this machine --
@@ -32,11 +35,8 @@ __all__ = ["check_before_training", "machine_problems"]
 
 def machine_problems(recipe: Recipe) -> list[str]:
     """What the recipe asks of this machine or of torch and cannot have, each as a clause for `validate`."""
-    return [
-        *_device_mistakes(str(recipe.device), str(recipe.precision)),
-        *_program_mistakes(recipe),
-        *optimizer_problems(recipe),
-    ]
+    device = _device_mistakes(str(recipe.device), str(recipe.precision))
+    return [*device, *_program_mistakes(recipe), *optimizer_problems(recipe)]
 
 
 def _program_mistakes(recipe: Recipe) -> Iterator[str]:
@@ -66,12 +66,12 @@ def _device_mistakes(device: str, precision: str) -> Iterator[str]:
 
 
 def check_before_training(parts: Parts) -> None:
-    """Raises BadRecipe, or BadData of the task's checks, if the run could not be trained to its end; says nothing if it
-    can."""
+    """Raises BadRecipe, or BadData of the task's checks, if the run could not be trained to its end."""
     _refuse_lengths(parts)
     _refuse_what_watches_nothing(parts)
     _refuse_what_data_cannot_give(parts)
-    with _unchanged(parts.model), _values_per_channel(parts.model) as values:
+    model = parts.model
+    with evaluating(model), restored_buffers(model), _values_per_channel(model) as values:
         output = None
         for number in range(min(2, parts.batches.steps_per_epoch)):
             batch = parts.batches.batch_at(0, number)
@@ -93,24 +93,18 @@ def _refuse_lengths(parts: Parts) -> None:
     if recipe.warmup >= parts.total_steps:
         raise BadRecipe(
             f"warmup={recipe.warmup:,} is as long as the run: {parts.total_steps:,} steps, {batches.steps_per_epoch:,} "
-            "per epoch. Nothing was trained: set a smaller warmup, a share of the run such as warmup=0.05, or more "
-            "epochs."
+            "per epoch. Nothing was trained: set a smaller warmup, a share such as warmup=0.05, or more epochs."
         )
 
 
 def _refuse_what_watches_nothing(parts: Parts) -> None:
     recipe, valid = parts.recipe, parts.splits.valid
-    asked = {
-        "patience": recipe.patience is not None,
-        "schedule=plateau": recipe.schedule == "plateau",
-        "metric": bool(recipe.metric),
-    }
+    plateau, watched = recipe.schedule == "plateau", recipe.patience is not None
+    asked = {"patience": watched, "schedule=plateau": plateau, "metric": bool(recipe.metric)}
     watching = " and ".join(name for name, is_asked in asked.items() if is_asked)
     if valid is None and watching:
-        raise BadRecipe(
-            f"No validation data, but the recipe sets {watching}. Nothing was trained: return Splits(valid=...) in "
-            "`data`."
-        )
+        said = f"No validation data, but the recipe sets {watching}"
+        raise BadRecipe(f"{said}. Nothing was trained: return Splits(valid=...) in `data`.")
 
 
 def _refuse_what_data_cannot_give(parts: Parts) -> None:
@@ -147,7 +141,7 @@ def _first_of(parts: Parts, source: Source) -> Batch:
 
 def _answer(parts: Parts, batch: Batch, at: str) -> Any:
     """The output of the model for a batch, checked against its targets."""
-    entered: list[tuple[str, nn.Module, Any]] = []
+    entered: Entered = []
     with _watched(parts.model, entered), parts.precision.autocast():
         try:
             output = parts.model(batch.inputs)
@@ -159,14 +153,10 @@ def _answer(parts: Parts, batch: Batch, at: str) -> Any:
     return output
 
 
-def _cannot_take(
-    model: nn.Module, batch: Batch, at: str, entered: list[tuple[str, nn.Module, Any]], error: Exception
-) -> str:
+def _cannot_take(model: nn.Module, batch: Batch, at: str, entered: Entered, error: Exception) -> str:
     said = (str(error).splitlines() or [""])[0].rstrip(".")
-    inside = [(name, module, given) for name, module, given in entered if module is not model]
-    where = (
-        f" in its layer {inside[-1][0]} ({inside[-1][1]}), which was given {_shape(inside[-1][2])}" if inside else ""
-    )
+    inside = [f" in its layer {name} ({layer}), which was given {_shape(given)}" for name, layer, given in entered[1:]]
+    where = inside[-1] if inside else ""
     return (
         f"{at} has inputs {_shape(batch.inputs)}, and {type(model).__name__} fails on them{where}: "
         f"{type(error).__name__}: {said}. Nothing was trained."
@@ -201,9 +191,8 @@ def _refuse_lone_sample(parts: Parts, values: dict[str, int]) -> None:
         )
     if last and 1 in _sizes(parts, last):
         raise BadRecipe(
-            f"{batches.samples:,} samples in batches of {recipe.batch} leave a last batch of {last}, and with it one "
-            f"sample for BatchNorm ({alone[0]}), which needs two. Nothing was trained: --set drop_last=true, or "
-            "another batch."
+            f"{batches.samples:,} samples in batches of {recipe.batch} leave a last batch of {last}, with one sample "
+            f"for BatchNorm ({alone[0]}), which needs two. Nothing was trained: --set drop_last=true, or another batch."
         )
 
 
@@ -213,12 +202,8 @@ def _sizes(parts: Parts, samples: int) -> list[int]:
     shares = [samples // world + (rank < samples % world) for rank in range(world)]
     if parts.recipe.accumulate == 1:
         return shares
-    return [
-        size
-        for share in shares
-        if share
-        for size in micro_batch_sizes(share, world, parts.recipe.accumulate, parts.recipe.batch)
-    ]
+    accumulate, batch = parts.recipe.accumulate, parts.recipe.batch
+    return [size for share in shares if share for size in micro_batch_sizes(share, world, accumulate, batch)]
 
 
 @contextmanager
@@ -231,37 +216,14 @@ def _values_per_channel(model: nn.Module) -> Iterator[dict[str, int]]:
         if isinstance(module, BatchNorm) and given and isinstance(given[0], Tensor) and given[0].dim() >= 2:
             values[names[module]] = given[0][0, 0].numel()
 
-    handles = [module.register_forward_pre_hook(look) for module in names if not isinstance(module, nn.SyncBatchNorm)]
-    try:
+    looked = (module for module in names if not isinstance(module, nn.SyncBatchNorm))
+    with remove_after(module.register_forward_pre_hook(look) for module in looked):
         yield values
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-# -- leaving no trace --
 
 
 @contextmanager
-def _unchanged(model: nn.Module) -> Iterator[None]:
-    """Eval mode, no gradients, random states fenced; afterwards modes and buffers are what they were.
-
-    Not inference mode: what a model keeps from its first forward (a table of positions) is used in training.
-    """
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        with fence(), restored_buffers(model), torch.no_grad():
-            yield
-    finally:
-        for module, training in modes:
-            module.training = training
-
-
-@contextmanager
-def _watched(model: nn.Module, entered: list[tuple[str, nn.Module, Any]]) -> Iterator[None]:
-    """Keeps in `entered` the layers that were called and have not answered: when the model fails, the last of them is
-    where."""
+def _watched(model: nn.Module, entered: Entered) -> Iterator[None]:
+    """Keeps in `entered` the layers that were called and have not answered: when the model fails, the last is where."""
     names = {module: name for name, module in model.named_modules()}
 
     def enter(module: nn.Module, given: Any) -> None:
@@ -271,9 +233,5 @@ def _watched(model: nn.Module, entered: list[tuple[str, nn.Module, Any]]) -> Ite
         entered.pop()
 
     handles = [module.register_forward_pre_hook(enter) for module in names]
-    handles += [module.register_forward_hook(leave) for module in names]
-    try:
+    with remove_after([*handles, *(module.register_forward_hook(leave) for module in names)]):
         yield
-    finally:
-        for handle in handles:
-            handle.remove()

@@ -22,13 +22,10 @@ __all__ = ["blocks_of", "recompute_blocks"]
 
 
 def blocks_of(model: nn.Module) -> list[nn.Module]:
-    """Outermost members of a ModuleList or Sequential that are made of layers and have weights; a single layer keeps
-    too little to gain."""
+    """Outermost members of a ModuleList or Sequential that are made of layers and have weights; no single layers."""
     repeats = isinstance(model, (nn.ModuleList, nn.Sequential))
-    found = [
-        block for child in model.children() for block in ([child] if repeats and _is_block(child) else blocks_of(child))
-    ]
-    return list(dict.fromkeys(found))
+    inside = ([child] if repeats and _is_block(child) else blocks_of(child) for child in model.children())
+    return list(dict.fromkeys(block for blocks in inside for block in blocks))
 
 
 def _is_block(module: nn.Module) -> bool:
@@ -42,8 +39,7 @@ def recompute_blocks(model: nn.Module) -> None:
     if not blocks:
         raise BadRecipe(
             "activation_checkpointing recomputes repeated blocks (modules with layers in a ModuleList or a "
-            f"Sequential), and {type(model).__name__} has none. Nothing was run: build the model from blocks, or leave "
-            "activation_checkpointing out."
+            f"Sequential), and {type(model).__name__} has none. Nothing was run: build it from blocks, or leave it out."
         )
     for block in blocks:
         block.forward = _Recomputed(block)
@@ -51,8 +47,7 @@ def recompute_blocks(model: nn.Module) -> None:
 
 @final
 class _Recomputed:
-    """In place of a block's forward. A class, not a closure: a copy of the model (its moving average) must own a copy
-    of this."""
+    """In place of a block's forward. A class, not a closure: a copy of the model must own a copy of this."""
 
     def __init__(self, block: nn.Module) -> None:
         self.block, self.inner = block, block.forward

@@ -51,9 +51,7 @@ class Recovery:
         parts.saver.finish()
         parts.peers.wait()  # rank 0 writes, and all ranks read what it has written
         if len(set(parts.peers.gather(tuple(parts.saver.store.names())))) > 1:
-            raise BadCheckpoint(
-                "The ranks do not see the same checkpoints: they need one folder that all can read. Nothing was run."
-            )
+            raise BadCheckpoint("The ranks see different checkpoints: they need one shared folder. Nothing was run.")
         name, reading, problems = newest_valid(parts.saver.store, parts.layout.read)
         for problem in problems:
             parts.hooks.noted(f"{problem} It was ignored.")
@@ -67,8 +65,7 @@ class Recovery:
     # -- non-finite batches --
 
     def handle_nonfinite(self, *, overflow: bool = False) -> bool:
-        """Skip the batches whose loss or gradient is non-finite; no weight has seen them. True: the run stops, or went
-        back to a checkpoint."""
+        """Skip non-finite batches; no weight has seen them. True: the run stops, or went back to a checkpoint."""
         recipe, state, guard, hooks = self.parts.recipe, self.state, self.parts.guard, self.parts.hooks
         skipped = guard.take_skipped() if self.cadence.must_wait() else guard.finish_read()
         summary = guard.take_summary()

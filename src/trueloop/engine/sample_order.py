@@ -1,5 +1,4 @@
-"""Which samples come when: a pure function of (seed, epoch), so that a position is two numbers and a resume is
-exact."""
+"""Which samples come when: a pure function of (seed, epoch), so a position is two numbers and a resume is exact."""
 
 import hashlib
 
@@ -33,12 +32,8 @@ def steps_per_epoch(samples: int, batch: int, drop_last: bool) -> int:
 
 
 def micro_batch_sizes(samples: int, world: int, accumulate: int, batch: int) -> list[int]:
-    """Sizes of the micro-batches that a rank's share of a step is cut into: even, and none larger than a full step's
-    would be.
-
-    A small last batch is cut into fewer parts, not into smaller ones: BatchNorm must not be left with a single sample
-    for no reason.
-    """
+    """Sizes of the micro-batches of a rank's share of a step: even, and none larger than a full step's would be.
+    A small last batch is cut into fewer parts, not smaller ones: BatchNorm must not be left with a single sample."""
     largest = -(-batch // (world * accumulate))
     count = -(-samples // largest)
     return [samples // count + (number < samples % count) for number in range(count)]

@@ -24,21 +24,8 @@ START_OF_ONE_CYCLE: Final = 1 / 25  # One-cycle begins low, as its authors do
 RISE_OF_ONE_CYCLE: Final = 0.3  # The share of the run in which one-cycle rises
 
 
-def _constant(at: float, of: Schedule) -> float:
-    return 1.0
-
-
-def _cosine(at: float, of: Schedule) -> float:
-    return of.final + (1 - of.final) * (1 + math.cos(math.pi * at)) / 2
-
-
-def _linear(at: float, of: Schedule) -> float:
-    return 1 - (1 - of.final) * at
-
-
 def _one_cycle(at: float, of: Schedule) -> float:
-    # Counted in steps, as torch's OneCycleLR does: the last step of the rise has the highest rate, the last of the run
-    # the lowest.
+    # Counted in steps, as torch's OneCycleLR does: the rise ends in the highest rate, the run in the lowest.
     steps = max(1, of.total - of.warmup)
     step, top = at * steps, max(0.0, RISE_OF_ONE_CYCLE * steps - 1)
     if step < top:
@@ -51,16 +38,15 @@ def _between(first: float, last: float, at: float) -> float:
     return last + (first - last) * (1 + math.cos(math.pi * at)) / 2
 
 
+# Name -> the share of lr at a point of the run between 0 and 1. `step` counts by itself; `plateau` follows the metric.
 SHAPES: Final[dict[str, Callable[[float, Schedule], float]]] = {
-    "constant": _constant,
-    "step": _constant,
-    "cosine": _cosine,
+    "constant": lambda *_: 1.0,
+    "step": lambda *_: 1.0,
+    "cosine": lambda at, of: _between(1.0, of.final, at),
     "one-cycle": _one_cycle,
-    "linear": _linear,
-    "plateau": _constant,
+    "linear": lambda at, of: 1 - (1 - of.final) * at,
+    "plateau": lambda *_: 1.0,
 }
-"""Name -> the share of lr at a point of the run between 0 and 1. `step` counts by itself; `plateau` follows the
-metric."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +72,7 @@ class Schedule:
 
 
 def peak_lr(recipe: Recipe) -> float:
-    """The recipe's lr, scaled by how its batch compares with the one that lr was found for, if the recipe asks for
-    that."""
+    """The recipe's lr, scaled by how its batch compares with the one that lr was found for, if asked for."""
     if recipe.lr_scaling == "none" or recipe.reference_batch is None:
         return recipe.lr
     times = recipe.batch / recipe.reference_batch

@@ -8,8 +8,7 @@ __all__ = ["State"]
 
 @dataclass(slots=True)
 class State:
-    """Everything that is counted. What is not here, or in the weights, the optimizer and the random states, does not
-    exist."""
+    """Everything that is counted: with weights, optimizer and random states, all that a run depends on."""
 
     step: int = 0  # Batches that have been learned from, skipped ones included
     epoch: int = 0
@@ -17,8 +16,7 @@ class State:
     clock: int = 0  # What the schedule counts: steps that the fp16 scaler did not refuse
     skipped: int = 0  # Steps skipped because a loss or a gradient was non-finite
     rollbacks: int = 0
-    avoided: list[tuple[int, int]] = field(default_factory=list)
-    """(epoch, batch) that the run went back for: skipped when they come again."""
+    avoided: list[tuple[int, int]] = field(default_factory=list)  # (epoch, batch) to skip: rolled back for
     best: float | None = None
     best_step: int | None = None
     worse: int = 0  # Evaluations since the best one

@@ -21,8 +21,7 @@ class Stop:
     """Why a run ends early."""
 
     def __init__(self) -> None:
-        self.signal = 0
-        """The signal that asked for it; 0: none."""
+        self.signal = 0  # The signal that asked for it; 0: none
         self.ending: Ending | None = None
 
     def ask(self, number: int, frame: FrameType | None = None) -> None:
@@ -50,11 +49,8 @@ def catch_signals(stop: Stop) -> Iterator[None]:
 
 def ignore_signals(worker: int = 0) -> None:
     """For a DataLoader worker: Ctrl-C and a SIGTERM to the process group are meant for the training process, which
-    still needs its batches.
-
-    That process ends its workers itself. A worker that gets a second SIGTERM exits at once. After a single SIGTERM
-    (from a process that fails and waits for its workers) it exits after a while, so nothing waits forever.
-    """
+    still needs its batches, and ends its workers itself. After a single SIGTERM (from a process that fails and waits
+    for its workers) a worker exits after a while, so nothing waits forever; after a second one, at once."""
     received = 0
 
     def on_sigterm(number: int, frame: FrameType | None) -> None:

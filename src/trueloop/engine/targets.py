@@ -26,9 +26,7 @@ def require_tensors(output: Any, targets: Any, at: str, task: str) -> None:
             "return only the scores, or give the recipe a loss of your own."
         )
     if not isinstance(targets, Tensor):
-        raise BadData(
-            f"{at}: task={task} needs its targets as one tensor, not {type_name(targets)}. Nothing was trained."
-        )
+        raise BadData(f"{at}: task={task} needs targets as one tensor, not {type_name(targets)}. Nothing was trained.")
 
 
 def type_name(value: Any) -> str:
@@ -87,9 +85,7 @@ def require_known_classes(targets: Tensor, classes: int, ignore: int, at: str) -
     if low == 1 and high == classes:
         cure = "the classes seem to be numbered from 1: use targets - 1"
     elif low == -1:
-        cure = (
-            "if -1 marks targets to ignore, set Facts(ignore=-1); if the classes are -1 and 1, use (targets + 1) // 2"
-        )
+        cure = "if -1 marks targets to ignore, set Facts(ignore=-1); if classes are -1 and 1, use (targets + 1) // 2"
     elif low < 0:
         cure = f"number the classes from 0; if {low} marks targets to ignore, set Facts(ignore={low})"
     else:
@@ -107,16 +103,12 @@ def require_zero_or_one(targets: Tensor, at: str, task: str) -> None:
         return
     first = tuple(odd[0].tolist())
     value = targets[first].item()
-    cure = (
-        "targets -1 and 1 become 0 and 1 by (targets + 1) / 2"
-        if value == -1
-        else "more than two classes are task='multiclass'"
-    )
-    if not float(value).is_integer():
+    cure = "more than two classes are task='multiclass'"
+    if value == -1:
+        cure = "targets -1 and 1 become 0 and 1 by (targets + 1) / 2"
+    elif not float(value).is_integer():
         cure = "probabilities need a loss of your own; quantities are task='regression'"
-    raise BadData(
-        f"{at}: {task} needs targets 0 or 1, but target {_place(first)} is {value:g}. Nothing was trained: {cure}."
-    )
+    raise BadData(f"{at}: {task} needs targets 0 or 1; {_place(first)} is {value:g}. Nothing was trained: {cure}.")
 
 
 def require_same_shape(output: Tensor, targets: Tensor, at: str, task: str) -> None:

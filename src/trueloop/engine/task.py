@@ -76,8 +76,7 @@ class Task(ABC):
 
 @final
 class Multiclass(Task):
-    """One of several classes: scores [N, C, ...], or Unprojected [N, D], against class numbers [N, ...]. Metric:
-    accuracy."""
+    """One of several classes: scores [N, C, ...], or Unprojected [N, D], for class numbers [N, ...]; accuracy."""
 
     metric = "accuracy"
     higher_is_better = True
@@ -92,9 +91,8 @@ class Multiclass(Task):
         if isinstance(output, Unprojected):
             self._refuse_smoothing("The loss")
             return output.loss_sum(targets, self.ignore)
-        return F.cross_entropy(
-            output, targets, reduction="sum", ignore_index=self.ignore, label_smoothing=self.label_smoothing
-        )
+        smoothing = self.label_smoothing
+        return F.cross_entropy(output, targets, reduction="sum", ignore_index=self.ignore, label_smoothing=smoothing)
 
     def count(self, targets: Tensor) -> int | Tensor:
         return (targets != self.ignore).sum() if self.some_ignored else targets.numel()
@@ -119,8 +117,7 @@ class Multiclass(Task):
         if output.dim() < 2 or output.shape[1] < 2:
             raise BadData(
                 f"{at}: multiclass needs a score for each class, [N, classes], but the model returns "
-                f"{list(output.shape)}. Nothing was trained: give the model one output per class, or use task='binary' "
-                "for a single one."
+                f"{list(output.shape)}. Nothing was trained: give it one output per class, or task='binary' for one."
             )
         fitting = [output.shape[0], *output.shape[2:]]
         if fitting != list(targets.shape):
@@ -142,8 +139,7 @@ class Multiclass(Task):
 
 @final
 class Language(Task):
-    """The next token: scores [N, T, V], or Unprojected [N, T, D], against tokens [N, T]. Metrics: loss per token,
-    accuracy."""
+    """The next token: scores [N, T, V], or Unprojected [N, T, D], for tokens [N, T]; loss per token, accuracy."""
 
     metric = "loss"
     higher_is_better = False
@@ -177,62 +173,13 @@ class Language(Task):
         self.inner.check_all(targets, output.flatten(0, -2), at)
 
 
-def _f1(totals: Mapping[str, float]) -> dict[str, float]:
-    """F1 from sums over all samples (over all labels alike: micro): 2 * hits / (said yes + are yes); 0 where neither
-    is."""
-    yes = totals["said_yes"] + totals["are_yes"]
-    means = {name: totals[name] / totals["count"] for name in ("loss", "accuracy")}
-    return {**means, "f1": 2 * totals["hits"] / yes if yes else 0.0}
-
-
-def _yes_or_no(output: Tensor, targets: Tensor) -> dict[str, Tensor]:
-    said, are = output > 0, targets > 0.5
-    return {"accuracy": (said == are).sum(), "hits": (said & are).sum(), "said_yes": said.sum(), "are_yes": are.sum()}
-
-
-@final
-class Binary(Task):
-    """Yes or no: one score per sample, [N] or [N, 1], against 0 and 1 (False and True). Metrics: accuracy, f1 of the
-    yes."""
+class _YesOrNo(Task):
+    """Scores against 0 and 1 (False and True) of the same shape; each label counts alike."""
 
     metric = "accuracy"
     higher_is_better = True
     sums = ("accuracy", "hits", "said_yes", "are_yes")
-
-    def loss_sum(self, output: Tensor, targets: Tensor) -> Tensor:
-        return F.binary_cross_entropy_with_logits(output.flatten(), targets.flatten().to(output.dtype), reduction="sum")
-
-    def count(self, targets: Tensor) -> int:
-        return targets.numel()
-
-    def measures(self, output: Tensor, targets: Tensor) -> dict[str, Tensor]:
-        return _yes_or_no(output.flatten(), targets.flatten())
-
-    def metrics(self, totals: Mapping[str, float]) -> dict[str, float]:
-        return _f1(totals)
-
-    def check(self, output: Any, targets: Any, at: str) -> None:
-        require_tensors(output, targets, at, "binary")
-        if output.numel() != targets.numel() or len(output) != len(targets):
-            raise BadData(
-                f"{at}: binary needs one score per target, but the model returns {list(output.shape)} for targets "
-                f"{list(targets.shape)}. Nothing was trained: give the model one output, or use task='multiclass' for "
-                "two."
-            )
-        self.check_all(targets, output, at)
-
-    def check_all(self, targets: Tensor, output: Any, at: str) -> None:
-        require_zero_or_one(targets, at, "binary")
-
-
-@final
-class Multilabel(Task):
-    """Several yes or no at once: scores [N, L] against 0 and 1 of the same shape. Metrics count single labels:
-    accuracy, f1 (micro)."""
-
-    metric = "accuracy"
-    higher_is_better = True
-    sums = ("accuracy", "hits", "said_yes", "are_yes")
+    name: str
 
     def loss_sum(self, output: Tensor, targets: Tensor) -> Tensor:
         return F.binary_cross_entropy_with_logits(output, targets.to(output.dtype), reduction="sum")
@@ -241,30 +188,62 @@ class Multilabel(Task):
         return targets.numel()
 
     def measures(self, output: Tensor, targets: Tensor) -> dict[str, Tensor]:
-        return _yes_or_no(output, targets)
+        said, are = output > 0, targets > 0.5
+        hits = (said & are).sum()
+        return {"accuracy": (said == are).sum(), "hits": hits, "said_yes": said.sum(), "are_yes": are.sum()}
 
     def metrics(self, totals: Mapping[str, float]) -> dict[str, float]:
-        return _f1(totals)
+        """F1 from sums over all samples: 2 * hits / (said yes + are yes); 0 where neither is."""
+        yes = totals["said_yes"] + totals["are_yes"]
+        means = {name: totals[name] / totals["count"] for name in ("loss", "accuracy")}
+        return {**means, "f1": 2 * totals["hits"] / yes if yes else 0.0}
+
+    def check_all(self, targets: Tensor, output: Any, at: str) -> None:
+        require_zero_or_one(targets, at, self.name)
+
+
+@final
+class Binary(_YesOrNo):
+    """Yes or no: one score per sample, [N] or [N, 1], against 0 and 1. Metrics: accuracy, f1 of the yes."""
+
+    name = "binary"
+
+    def loss_sum(self, output: Tensor, targets: Tensor) -> Tensor:
+        return super().loss_sum(output.flatten(), targets.flatten())
+
+    def measures(self, output: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        return super().measures(output.flatten(), targets.flatten())
+
+    def check(self, output: Any, targets: Any, at: str) -> None:
+        require_tensors(output, targets, at, "binary")
+        if output.numel() != targets.numel() or len(output) != len(targets):
+            raise BadData(
+                f"{at}: binary needs one score per target, but the model returns {list(output.shape)} for targets "
+                f"{list(targets.shape)}. Nothing was trained: give it one output, or use task='multiclass' for two."
+            )
+        self.check_all(targets, output, at)
+
+
+@final
+class Multilabel(_YesOrNo):
+    """Several yes or no at once: scores [N, L] against 0 and 1. Metrics count single labels: accuracy, f1 (micro)."""
+
+    name = "multilabel"
 
     def check(self, output: Any, targets: Any, at: str) -> None:
         require_tensors(output, targets, at, "multilabel")
         if targets.dim() == output.dim() - 1 and not targets.is_floating_point():
             raise BadData(
                 f"{at}: multilabel needs a 0 or 1 for each of the {output.shape[1]} labels, but the targets are "
-                f"{describe_tensor(targets)}. Nothing was trained: for one class number per sample use "
-                "task='multiclass'."
+                f"{describe_tensor(targets)}. Nothing was trained: one class per sample is task='multiclass'."
             )
         require_same_shape(output, targets, at, "multilabel")
         self.check_all(targets, output, at)
 
-    def check_all(self, targets: Tensor, output: Any, at: str) -> None:
-        require_zero_or_one(targets, at, "multilabel")
-
 
 @final
 class Regression(Task):
-    """Quantities: outputs of the targets' shape; [N, 1] against [N] is meant as [N]. Metrics: loss (mean square error),
-    mae, r2."""
+    """Quantities: outputs of the targets' shape; [N, 1] against [N] is meant as [N]. Metrics: loss (MSE), mae, r2."""
 
     metric = "loss"
     higher_is_better = False
@@ -279,11 +258,8 @@ class Regression(Task):
     def measures(self, output: Tensor, targets: Tensor) -> dict[str, Tensor]:
         # The spread is a difference of large sums: too coarse in float32. (MPS has nothing finer.)
         wide = targets.float() if targets.device.type == "mps" else targets.double()
-        return {
-            "mae": (_aligned(output, targets) - targets).abs().sum(),
-            "total": wide.sum(),
-            "squares": (wide * wide).sum(),
-        }
+        error = (_aligned(output, targets) - targets).abs().sum()
+        return {"mae": error, "total": wide.sum(), "squares": (wide * wide).sum()}
 
     def metrics(self, totals: Mapping[str, float]) -> dict[str, float]:
         count = totals["count"]
@@ -328,12 +304,9 @@ class OwnLoss(Task):
         return value * self.count(targets) if value.dim() == 0 else value.sum() * (self.count(targets) / value.numel())
 
     def count(self, targets: Any) -> int:
-        first = (
-            targets
-            if isinstance(targets, Tensor)
-            else next(iter(targets.values() if isinstance(targets, dict) else targets))
-        )
-        return len(first)
+        if isinstance(targets, Tensor):
+            return len(targets)
+        return len(next(iter(targets.values() if isinstance(targets, dict) else targets)))
 
     def measures(self, output: Any, targets: Any) -> dict[str, Tensor]:
         return {}
@@ -351,25 +324,19 @@ class OwnLoss(Task):
                 f"{at}: the recipe's loss returns {describe_tensor(value)} for {self.count(targets)} samples. "
                 "Nothing was trained: return one loss per sample, or their mean."
             )
-        if (
-            value.dim() == 0
-            and isinstance(output, Tensor)
-            and isinstance(targets, Tensor)
-            and len(output) == len(targets) >= 4
-        ):
+        tensors = isinstance(output, Tensor) and isinstance(targets, Tensor)
+        if value.dim() == 0 and tensors and len(output) == len(targets) >= 4:
             self._refuse_a_sum(output, targets, value, at)
 
     def _refuse_a_sum(self, output: Tensor, targets: Tensor, value: Tensor, at: str) -> None:
         """A sum grows with the batch size: it would be multiplied by the batch size, and change with accumulate."""
         half = len(output) // 2
         parts = [self.loss(output[:half], targets[:half]), self.loss(output[half:], targets[half:])]
-        if all(float(part.abs()) > 0 for part in parts) and torch.isclose(
-            value, parts[0] + parts[1], rtol=1e-3, atol=0.0
-        ):
+        adds_up = torch.isclose(value, parts[0] + parts[1], rtol=1e-3, atol=0.0)
+        if adds_up and all(float(part.abs()) > 0 for part in parts):
             raise BadData(
                 f"{at}: the recipe's loss seems to be a sum over the batch (its halves give {float(parts[0]):.4g} and "
-                f"{float(parts[1]):.4g}, the batch {float(value):.4g}). Nothing was trained: return one loss per "
-                "sample (reduction='none'), or their mean."
+                f"{float(parts[1]):.4g}, the batch {float(value):.4g}). Nothing was trained: use reduction='none'."
             )
 
 

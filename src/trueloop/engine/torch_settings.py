@@ -18,8 +18,7 @@ WORKSPACE: Final = "CUBLAS_WORKSPACE_CONFIG"  # Read by cuBLAS when it starts
 
 @contextmanager
 def torch_settings(precision: Precision, recipe: Recipe) -> Iterator[None]:
-    """oneDNN is restored too: torch turns it off for the process when a bf16 matrix product fails (a CPU without bf16),
-    which changes the last bits of later fp32 runs."""
+    """oneDNN too: torch turns it off when a bf16 product fails, which changes the last bits of later fp32 runs."""
     before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
     benchmark, workspace = torch.backends.cudnn.benchmark, os.environ.get(WORKSPACE)
     threads, onednn = torch.get_num_threads(), torch.backends.mkldnn.enabled

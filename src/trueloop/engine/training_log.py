@@ -19,16 +19,13 @@ __all__ = ["TrainingLog"]
 
 @final
 class TrainingLog:
-    """Collects rows and hands them to the hooks. Where steps are replayed, rows wait until the device has its next
-    steps."""
+    """Collects rows and hands them to the hooks. Rows of replayed steps wait until the device has its next steps."""
 
     def __init__(self, parts: Parts, state: State, cadence: Cadence) -> None:
         self.parts, self.state, self.cadence = parts, state, cadence
-        self.clock = time.perf_counter()
-        """When the last row was written. Time that is not training (evaluation) is added to it."""
+        self.clock = time.perf_counter()  # when the last row was written, plus time that is not training (evaluation)
         self._rows: list[tuple[int, float, dict[str, float]]] = []
-        self._heading: tuple[int, float, float, int] = (0, 0.0, 0.0, 0)
-        """Step, epoch, learning rate and samples of the row that is written next."""
+        self._heading: tuple[int, float, float, int] = (0, 0.0, 0.0, 0)  # step, epoch, lr, samples of the next row
 
     def epoch(self) -> float:
         return self.state.step / self.parts.batches.steps_per_epoch

@@ -52,6 +52,5 @@ class Unprojected(NamedTuple):
 
 
 def shape_only(output: object) -> object:
-    """Of an `Unprojected`, a tensor of the shape of its scores that takes no memory: for checks that look at shapes.
-    Others as they are."""
+    """Of an `Unprojected`, a tensor of its scores' shape without memory, for checks of shapes. Others as they are."""
     return output.hidden.new_zeros(()).expand(output.shape) if isinstance(output, Unprojected) else output

@@ -25,8 +25,7 @@ class Validation:
 
     def __init__(self, parts: Parts, state: State, stop: Stop, log: TrainingLog) -> None:
         self.parts, self.state, self.stop, self.log = parts, state, stop, log
-        self.collapse_check: CollapseCheck | None = None
-        """What the metric must reach (`--baseline`)."""
+        self.collapse_check: CollapseCheck | None = None  # What the metric must reach (`--baseline`)
         self._batches: dict[Source, EvaluationBatches] = {}
 
     def evaluate(self) -> bool:
@@ -54,16 +53,14 @@ class Validation:
         return best
 
     def _collapsed(self, value: float, better: bool) -> bool:
-        """Is it below its baseline, or no better than a constant answer? Then the run ends, or is marked, as the recipe
-        says."""
+        """Is it below its baseline, or no better than a constant? Then the run ends, or is marked, by on_collapse."""
         if self.collapse_check is None:
             return False
         state, recipe = self.state, self.parts.recipe
         stops = recipe.patience is not None and not better and state.worse + 1 >= recipe.patience
         last = state.step >= self.parts.total_steps or stops
-        collapse = self.collapse_check.check(
-            step=state.step, epoch=self.log.epoch(), value=value, best=state.best, last=last
-        )
+        epoch = self.log.epoch()
+        collapse = self.collapse_check.check(step=state.step, epoch=epoch, value=value, best=state.best, last=last)
         if collapse is None:
             return False
         self.parts.hooks.collapsed(collapse)

@@ -1,2 +1,1 @@
-"""Operations that torch has not: each registered as a custom operator, beside the plain torch that it must agree
-with."""
+"""Operations that torch has not: each a custom operator, beside the plain torch that it must agree with."""

@@ -1,9 +1,8 @@
 """Fused linear + cross entropy: the loss of `hidden @ weight.T` against class numbers, without ever holding all those
 scores.
 
-    loss_sum = linear_cross_entropy(hidden, weight, targets)        # [N, D], [V, D], [N]: a scalar, summed over the
-    targets that count loss_sum = reference(hidden, weight, targets)                   # the same in plain torch, with
-    scores [N, V] in memory
+    loss_sum = linear_cross_entropy(hidden, weight, targets)   # [N, D], [V, D], [N]: a sum over targets that count
+    loss_sum = reference(hidden, weight, targets)              # the same in plain torch, with scores [N, V] in memory
 
 A language model with 50,304 tokens has 65 times as many scores as it has features: for 16,384 places 1.6 GB in bf16,
 and as much again for their gradient. Here rows are taken in chunks. Each chunk's scores are made, turned into losses
@@ -31,13 +30,12 @@ __all__ = ["KERNEL", "chunk_rows", "linear_cross_entropy", "reference"]
 
 LARGEST_CUDA: Final = 400 << 20
 """Bytes of the scores of a chunk on a GPU: 4,096 rows of 50,304 in bf16, the fastest of five sizes on an H200
-(`benchmarks/linear_cross_entropy.py`). With smaller ones the gradient of the weight is read and written more often;
-larger ones gain nothing and take more memory."""
+(`benchmarks/linear_cross_entropy.py`). Smaller ones read the weight's gradient more often; larger ones gain nothing."""
 LARGEST_ELSEWHERE: Final = 32 << 20  # The same on a CPU: about what its last cache holds
 TILE: Final = 128  # Rows are cut at multiples of this, the height of a tile of a matrix product
-ALIGNED: Final = 64
-"""Columns in memory are a multiple of this, so that each row begins on a cache line and is read 16 bytes at a time,
-also for 50,257."""
+ALIGNED: Final = (
+    64  # columns in memory are a multiple of this: each row begins on a cache line, read 16 bytes at a time
+)
 KERNEL: Final = "stream"  # Of `softmax_gradient_triton.CONFIGURATIONS`
 _SCHEMA: Final = (
     "(Tensor hidden, Tensor weight, Tensor targets, int ignore, ScalarType precision, bool for_hidden, bool "
@@ -81,9 +79,7 @@ def _refuse_shapes(hidden: Tensor, weight: Tensor, targets: Tensor) -> None:
             f"{list(hidden.shape)}, {list(weight.shape)} and {list(targets.shape)}. Nothing was computed."
         )
     if targets.dtype != torch.int64:
-        raise TypeError(
-            f"linear_cross_entropy needs class numbers (int64), not targets of {targets.dtype}: use targets.long()."
-        )
+        raise TypeError(f"linear_cross_entropy needs class numbers (int64), not {targets.dtype}: use targets.long().")
 
 
 def _precision(hidden: Tensor, weight: Tensor) -> torch.dtype:
@@ -153,23 +149,11 @@ _operator = torch.library.custom_op("trueloop::linear_cross_entropy", _computed,
 
 
 @_operator.register_fake
-def _shapes(
-    hidden: Tensor,
-    weight: Tensor,
-    targets: Tensor,
-    ignore: int,
-    precision: torch.dtype,
-    for_hidden: bool,
-    for_weight: bool,
-    rows: int,
-    kernel: str,
-) -> tuple[Tensor, Tensor, Tensor]:
+def _shapes(hidden: Tensor, weight: Tensor, *others: Any) -> tuple[Tensor, Tensor, Tensor]:
+    _, _, precision, for_hidden, for_weight, *_ = others
     loss = hidden.new_empty((), dtype=torch.float64 if precision == torch.float64 else torch.float32)
-    return (
-        loss,
-        hidden.new_empty(hidden.shape if for_hidden else 0),
-        weight.new_empty(weight.shape if for_weight else 0),
-    )
+    of_hidden = hidden.new_empty(hidden.shape if for_hidden else 0)
+    return loss, of_hidden, weight.new_empty(weight.shape if for_weight else 0)
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
@@ -202,16 +186,12 @@ def _backward(ctx: Any, arrived: Tensor | None, *_: Any) -> tuple[Tensor | None,
             "call linear_cross_entropy instead."
         )
     ctx.given = True
-    scaled = (
-        _scaled(saved, arrived) if computed else None
-        for saved, computed in zip(ctx.saved_tensors, ctx.computed, strict=True)
-    )
-    return (*scaled, *nothing)
+    pairs = zip(ctx.saved_tensors, ctx.computed, strict=True)
+    return (*(_scaled(saved, arrived) if computed else None for saved, computed in pairs), *nothing)
 
 
 def _scaled(saved: Tensor, factor: Tensor) -> Tensor:
-    """In place: it is needed once. A compiler that traces this must see no change of a forward's output; it saves the
-    memory by itself."""
+    """In place: it is needed once. A compiler that traces this must see no change of a forward's output."""
     return saved.mul_(factor) if type(saved) is Tensor else saved * factor
 
 
@@ -220,23 +200,13 @@ _operator.register_autograd(_backward, setup_context=_keep)
 
 @lru_cache(maxsize=1)
 def _tell_flop_counters() -> None:
-    """They see the operator, not the products inside it. At the first call, not at import: torch's counter imports
-    Triton where it can."""
+    """They see the operator, not its products. Not at import: torch's counter imports Triton where it can."""
     from torch.utils.flop_counter import register_flop_formula
 
     @register_flop_formula(torch.ops.trueloop.linear_cross_entropy)
-    def count(
-        hidden: Any,
-        weight: Any,
-        targets: Any,
-        ignore: int,
-        precision: Any,
-        for_hidden: bool,
-        for_weight: bool,
-        *_: Any,
-        **__: Any,
-    ) -> int:
-        return 2 * hidden[0] * hidden[1] * weight[0] * (1 + for_hidden + for_weight)  # type: ignore[no-any-return]
+    def count(hidden: Any, weight: Any, *others: Any, **_: Any) -> int:
+        products = 1 + others[3] + others[4]  # for_hidden, for_weight
+        return 2 * hidden[0] * hidden[1] * weight[0] * products  # type: ignore[no-any-return]
 
 
 # -- its parts --

@@ -18,8 +18,7 @@ __all__ = ["softmax_gradient"]
 
 
 def softmax_gradient(scores: Tensor, targets: Tensor, losses: Tensor, ignore: int, *, write: bool) -> None:
-    """Fills `losses` [N], of float32 or float64; `write`: `scores` [N, V] become d(sum of losses) / d(scores), else
-    they stay."""
+    """Fills `losses` [N], of float32 or float64; `write`: `scores` [N, V] become d(sum of losses) / d(scores)."""
     classes = scores.shape[1]
     counts = targets != ignore
     known = (targets >= 0) & (targets < classes)

@@ -18,9 +18,7 @@ from torch import Tensor
 __all__ = ["CONFIGURATIONS", "softmax_gradient"]
 
 LOG2_E = tl.constexpr(1.4426950408889634)  # The hardware has an exponential of base 2: scores are brought to it by this
-LOWEST = tl.constexpr(-1e30)
-"""Where a largest score begins. Not minus infinity: a thread that sees none but masked scores would subtract it from
-itself."""
+LOWEST = tl.constexpr(-1e30)  # where a largest score begins; minus infinity less itself would be NaN
 LN_2 = tl.constexpr(0.6931471805599453)  # And the log-sum-exp is brought back by this
 
 
@@ -31,16 +29,11 @@ class Configuration(NamedTuple):
     warps: int
 
 
-CONFIGURATIONS: Final[dict[str, Configuration]] = {
-    "stream": Configuration(8192, 16),
-    "narrow": Configuration(4096, 8),
-}
-"""By name, so that `benchmarks/linear_cross_entropy.py` can time them side by side."""
+CONFIGURATIONS: Final[dict[str, Configuration]] = {"stream": Configuration(8192, 16), "narrow": Configuration(4096, 8)}
 
 
 def softmax_gradient(scores: Tensor, targets: Tensor, losses: Tensor, ignore: int, *, write: bool, kernel: str) -> None:
-    """`scores` [N, V]: columns side by side, rows a multiple of 16 bytes apart, with room for that many columns in the
-    last row too."""
+    """`scores` [N, V]: rows a multiple of 16 bytes apart, with room for that many columns in the last row too."""
     rows, classes = scores.shape
     block, warps = CONFIGURATIONS[kernel]
     width = scores.stride(0)

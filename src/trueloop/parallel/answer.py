@@ -12,8 +12,7 @@ from typing import Final
 
 __all__ = ["ANSWERS", "LAUNCH", "LOST", "WAIT", "answers", "is_rank", "launch_name", "leave_answer", "seconds_to_wait"]
 
-LAUNCH: Final = "TRUELOOP_LAUNCH"
-"""ID of the launch in its processes' environment: one launch trains one run, so a restarted `train` resumes it."""
+LAUNCH: Final = "TRUELOOP_LAUNCH"  # ID of the launch: one launch trains one run, so a restarted `train` resumes it
 ANSWERS: Final = "TRUELOOP_ANSWERS"  # The folder of the exit codes
 WAIT: Final = "TRUELOOP_WAIT"  # Seconds that a process waits for the others at the start: the launcher's `--wait`
 USUAL_WAIT: Final = 300
@@ -38,8 +37,7 @@ def seconds_to_wait(environment: Mapping[str, str] = os.environ) -> int:
 
 
 def leave_answer(code: int, environment: Mapping[str, str] = os.environ) -> int:
-    """Writes the exit code for the launcher and returns the process's own: a signal stays one, so that a preempted
-    process is restarted."""
+    """Writes the exit code for the launcher and returns its own: a signal stays one, so that a process is restarted."""
     if ANSWERS not in environment or not is_rank(environment):
         return code
     Path(environment[ANSWERS], environment["RANK"]).write_text(str(code), encoding="utf-8")

@@ -1,5 +1,4 @@
-"""Which strategy a recipe's run has, with the processes that are there; what they cannot do is refused in a
-sentence."""
+"""Which strategy a recipe's run has, with the processes that are there; BadRecipe for what they cannot do."""
 
 import torch
 
@@ -16,12 +15,8 @@ def choose(recipe: Recipe, device: torch.device) -> Strategy:
     """`auto`: none in one process, ddp in several. Raises BadRecipe. All processes call this together."""
     peers, asked = find_peers(device), recipe.parallel
     if not isinstance(peers, Group):
-        note = (
-            ""
-            if asked in ("auto", "none")
-            else f"parallel: none instead of {asked}: there is one process (use --nproc N)"
-        )
-        return Single(note)
+        note = f"parallel: none instead of {asked}: there is one process (use --nproc N)"
+        return Single("" if asked in ("auto", "none") else note)
     if asked == "none":
         cure = "use parallel=ddp, or leave --nproc out"
         raise BadRecipe(f"parallel=none needs one process, and there are {peers.world}. Nothing was run: {cure}.")
@@ -46,9 +41,7 @@ def _sharded(recipe: Recipe, peers: Group, device: torch.device) -> Strategy:
         if world % ranks or world == ranks:
             raise BadRecipe(
                 f"parallel=fsdp+tp with tensor_ranks={ranks} needs {2 * ranks}, {3 * ranks}, ... processes, and there "
-                "are "
-                f"{world}. Nothing was run: use --nproc {max(2, -(-world // ranks)) * ranks}, a different "
-                "tensor_ranks, or "
-                "parallel=fsdp."
+                f"are {world}. Nothing was run: use --nproc {max(2, -(-world // ranks)) * ranks}, a different "
+                "tensor_ranks, or parallel=fsdp."
             )
     return Sharded(peers, device, tensor_ranks=ranks, precision=recipe.precision, plan=recipe.tensor_plan)

@@ -1,5 +1,4 @@
-"""Do processes that hold copies of the same weights still hold the same? One number for each parameter, from all its
-bits.
+"""Do processes that hold copies of the same weights still hold the same? One number for each parameter tells.
 
 Only where bits differ is it asked by how much: kernels that add up in no fixed order, and GPUs that are not alike,
 leave differences in the last digits, which mean nothing.
@@ -7,7 +6,7 @@ leave differences in the last digits, which mean nothing.
 
 import math
 from itertools import combinations
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -17,10 +16,9 @@ from trueloop.parallel.strategy import Strategy
 
 __all__ = ["Drift", "drift"]
 
-_SHADOWS: Final = 16
-"""Numbers by which the distance of two copies is estimated (to about a fifth of it) without sending them."""
+_SHADOWS: Final = 16  # numbers that estimate the distance of two copies (to a fifth of it) without sending them
+# Bytes of an element -> integer dtype of the same width
 _AS_NUMBERS: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-"""Bytes of an element -> integer dtype of the same width."""
 
 _Said = tuple[tuple[tuple[str, int], ...], int]  # Which part of a parameter a process holds, and the number of its bits
 
@@ -35,15 +33,12 @@ class Drift(NamedTuple):
 
     def sentence(self, step: int) -> str:
         """In the words of the rule PAR103, which sees the same in scripts."""
-        groups = " and ".join(
-            f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}" for ranks in self.ranks
-        )
+        groups = " and ".join(f"rank{'s' * (len(each) > 1)} {', '.join(map(str, each))}" for each in self.ranks)
         more = f" (and {self.others} more do)" if self.others else ""
         return (
             f"PAR103 parameters-differ-across-ranks: after {step:,} steps, {self.parameter} differs by "
             f"{self.distance:.2g} of its norm between {groups}{more}, though they exchange gradients: each rank trains "
-            "a "
-            "different model. Change no weight on one rank alone."
+            "a different model. Change no weight on one rank alone."
         )
 
 
@@ -53,18 +48,17 @@ def drift(model: nn.Module, strategy: Strategy) -> Drift | None:
     named = list(model.named_parameters())
     parts = strategy.mine(parameter for _, parameter in named)
     numbers = torch.stack([_number(part) for part in parts]).tolist() if parts else []
-    mine: list[_Said] = [
-        (strategy.where(parameter), number) for (_, parameter), number in zip(named, numbers, strict=True)
-    ]
+    pairs = zip(named, numbers, strict=True)
+    mine: list[_Said] = [(strategy.where(parameter), number) for (_, parameter), number in pairs]
     everybody: list[list[_Said]] = strategy.peers.gather(mine)
     apart = {place: camps for place in range(len(named)) if (camps := _camps([said[place] for said in everybody]))}
     if not apart:
         return None
     shadows = strategy.peers.gather({place: _shadows(parts[place]) for place in apart})
-    found = [
-        Drift(named[place][0], camps, _distance([shadows[camp[0]][place] for camp in camps]))
-        for place, camps in apart.items()
-    ]
+    found = []
+    for place, camps in apart.items():
+        distance = _distance([shadows[camp[0]][place] for camp in camps])
+        found.append(Drift(named[place][0], camps, distance))
     found = [each for each in found if each.distance > PARAMETER_DRIFT]
     return max(found, key=lambda each: each.distance)._replace(others=len(found) - 1) if found else None
 
@@ -90,9 +84,8 @@ def _shadows(part: Tensor) -> list[float]:
     """Sums under signs that are drawn alike on all processes, from draws of their own; and the length."""
     flat = (torch.view_as_real(part) if part.is_complex() else part).reshape(-1).double()
     draws = torch.Generator(flat.device).manual_seed(0)
-    signs = (
-        torch.randint(0, 2, flat.shape, generator=draws, device=flat.device, dtype=torch.int8) for _ in range(_SHADOWS)
-    )
+    options: dict[str, Any] = {"generator": draws, "device": flat.device, "dtype": torch.int8}
+    signs = (torch.randint(0, 2, flat.shape, **options) for _ in range(_SHADOWS))
     return [*(float(flat @ (2.0 * each.double() - 1.0)) for each in signs), float(flat.norm())]
 
 
@@ -102,7 +95,7 @@ def _distance(shadows: list[list[float]]) -> float:
 
 
 def _apart(one: list[float], other: list[float]) -> float:
-    """Without end where only one of them is of numbers; where neither is, there is nothing to compare."""
+    """The distance as a share of their length; infinite where only one is finite, 0 where neither is."""
     if not (math.isfinite(one[-1]) and math.isfinite(other[-1])):
         return math.inf if math.isfinite(one[-1]) or math.isfinite(other[-1]) else 0.0
     return math.dist(one[:-1], other[:-1]) / math.sqrt(_SHADOWS) / max(one[-1], other[-1], 1e-30)

@@ -1,5 +1,4 @@
-"""Runs a plan on torchelastic, the engine of torchrun, which starts, watches, restarts and ends the processes; the
-words are ours."""
+"""Runs a plan on torchelastic, the engine of torchrun, which starts, watches, restarts and ends the processes."""
 
 from __future__ import annotations
 
@@ -40,9 +39,9 @@ if TYPE_CHECKING:
 __all__ = ["execute"]
 
 BACKEND: Final = "trueloop"  # What our way to meet is called among torchelastic's
-SAVING: Final = 120
-"""Seconds that processes get to save and leave after a signal, before they are killed. torch's own 30 are few for a
-large checkpoint."""
+SAVING: Final = (
+    120  # seconds to save and leave after a signal, before a kill; torch's 30 are few for a large checkpoint
+)
 QUOTED: Final = 40  # Lines that are shown of what a failed process said
 NOBODY: Final = 4  # The exit code when the nodes have not met: nothing was run
 
@@ -131,15 +130,11 @@ def _free_port() -> int:
 
 def _failed(plan: Plan, failures: dict[int, ProcessFailure], folder: Path) -> tuple[int, str, bool]:
     rank, failure = min(failures.items(), key=lambda item: _innocence(*item))
-    ended = (
-        f"was killed by {_signal_name(-failure.exitcode)}"
-        if failure.exitcode < 0
-        else f"failed with exit code {failure.exitcode}"
-    )
-    others = (
-        "" if plan.nproc == 1 else "; the other here was ended" if plan.nproc == 2 else "; the others here were ended"
-    )
-    code, written = _code(failure.exitcode), _stderr_of(failure.local_rank, folder)
+    code, ended = failure.exitcode, f"failed with exit code {failure.exitcode}"
+    if code < 0:
+        code, ended = SIGNALLED - code, f"was killed by {_signal_name(-code)}"
+    others = {1: "", 2: "; the other here was ended"}.get(plan.nproc, "; the others here were ended")
+    written = _stderr_of(failure.local_rank, folder)
     if written is None:
         return code, f"rank {rank} {ended} (what it said stands above){others}.", False
     lines = written.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -167,9 +162,7 @@ def _signalled(plan: Plan, number: signal.Signals, said: dict[int, int]) -> tupl
     silent = plan.nproc - len(said) if plan.command[:2] == ("-m", "trueloop") else 0
     if not silent:
         return max(said.values(), default=SIGNALLED + number), ""
-    words = (
-        f"{silent} of {plan.nproc} processes were still starting, or did not exit within {SAVING} s and were killed."
-    )
+    words = f"{silent} of {plan.nproc} processes were still starting, or were killed after {SAVING} s."
     valid = "Saved checkpoints are valid: `trueloop runs` lists the runs."
     return SIGNALLED + number, f"stopped by {number.name}; {words} {valid}"
 
@@ -179,15 +172,9 @@ def _unmet(plan: Plan, error: Exception, *, again: bool) -> str:
     others = f"--node-rank 1{f' to {plan.nnodes - 1}' * (plan.nnodes > 2)}" if plan.node_rank == 0 else "--node-rank 0"
     return (
         f"the {plan.nnodes} nodes did not connect at {plan.rendezvous} within {plan.wait} s ({said}). Nothing was "
-        "trained"
-        f"{' since the last checkpoint' * again}: check that {others} runs with the same --nnodes and --rendezvous, "
-        "and "
-        "that this port is reachable; --wait SECONDS waits longer."
+        f"trained{' since the last checkpoint' * again}: check that {others} runs with the same --nnodes and "
+        "--rendezvous, and that this port is reachable; --wait SECONDS waits longer."
     )
-
-
-def _code(exitcode: int) -> int:
-    return SIGNALLED - exitcode if exitcode < 0 else exitcode
 
 
 def _signal_name(number: int) -> str:
@@ -203,24 +190,19 @@ def _signal_name(number: int) -> str:
 
 @contextmanager
 def _surroundings(plan: Plan, place: Path) -> Iterator[None]:
-    """Processes inherit the launcher's environment: that is how torchelastic hands one on. A name that a cluster's file
-    gave stays."""
+    """Processes inherit the launcher's environment. A launch name that a cluster's file gave stays."""
     if os.environ.get("RANK"):
         cure = "launch from outside, or leave --nproc out"
         raise Misuse(f"This process already belongs to a launch (RANK is set). Nothing was run: {cure}.")
     before = dict(os.environ)
-    os.environ.update(
-        {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(SAVING), LAUNCH: launch_name() or uuid.uuid4().hex, **plan.environment}
-    )
-    os.environ.update({ANSWERS: str(place), WAIT: str(plan.wait)})
-    route = (
-        route_to(plan.rendezvous.host) if plan.rendezvous and plan.nnodes > 1 and INTERFACE not in os.environ else None
-    )
+    launch = {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(SAVING), LAUNCH: launch_name() or uuid.uuid4().hex}
+    os.environ.update({**launch, **plan.environment, ANSWERS: str(place), WAIT: str(plan.wait)})
+    meets = plan.rendezvous if plan.nnodes > 1 and INTERFACE not in os.environ else None
+    route = route_to(meets.host) if meets else None
     if route is not None and route.interface:  # a script of the user's joins by itself
         os.environ[INTERFACE] = route.interface
-    handlers = {
-        number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
-    }
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+    handlers = {number: signal.getsignal(number) for number in numbers}
     try:
         yield
     finally:

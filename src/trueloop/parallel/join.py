@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["joined"]
 
-CALM: Final = 30.0
-"""Seconds at least for processes that are all there to connect to one another, whatever --wait says: hundreds of them
-take some."""
+CALM: Final = 30.0  # seconds at least for processes to connect to one another: hundreds of them take some
 _meetings: Final = count()  # Those of this process; all processes meet equally often
 
 
@@ -67,12 +65,9 @@ def _meet(backend: str) -> None:
 
 
 def _all_here(place: str, until: float, number: int, longer: str) -> tuple[Store, int, int]:
-    """The store in which all processes have said that they are there. Raises Apart.
-
-    After an elastic restart torchrun's store still holds the addresses of the dead, and where the first process has a
-    store of its own, a fast one may find that of the meeting before, which is about to end: each attempt, and each
-    meeting, has a name of its own.
-    """
+    """The store in which all processes have said that they are there. Raises Apart. Each attempt and each meeting has a
+    name: torchrun's store still holds the addresses of dead processes, and a fast process may find the store of the
+    meeting before."""
     from torch.distributed.rendezvous import rendezvous
 
     from trueloop.torch_private.distributed import PrefixStore  # lazy: torch may be built without torch.distributed
@@ -82,11 +77,8 @@ def _all_here(place: str, until: float, number: int, longer: str) -> tuple[Store
         try:
             found, rank, world = next(rendezvous("env://", timeout=_left(until)))
         except dist.DistError as error:
-            what = (
-                "Not all processes have come to"
-                if os.environ.get("RANK") == "0"
-                else "The first process cannot be reached at"
-            )
+            unreached = "The first process cannot be reached at"
+            what = "Not all processes have come to" if os.environ.get("RANK") == "0" else unreached
             reason = str(error).partition("\n")[0].rstrip(".")
             raise Apart(f"{what} {place} ({reason}). Nothing was trained: {longer}") from None
         store = PrefixStore(f"attempt-{attempt}/meeting-{number}", found)
@@ -94,11 +86,9 @@ def _all_here(place: str, until: float, number: int, longer: str) -> tuple[Store
         try:
             store.set(names[rank], "")
             store.wait(names, _left(until))
-        except dist.DistNetworkError:
-            if rank and time.monotonic() < until:
+        except dist.DistError as error:
+            if isinstance(error, dist.DistNetworkError) and rank and time.monotonic() < until:
                 continue  # that was the store of the meeting before
-            raise Apart(f"{_missing(store, names)} not come to {place}. Nothing was trained: {longer}") from None
-        except dist.DistError:
             raise Apart(f"{_missing(store, names)} not come to {place}. Nothing was trained: {longer}") from None
         return store, rank, world
 

@@ -9,8 +9,7 @@ from trueloop.errors import Misuse, did_you_mean
 
 __all__ = ["NPROC_WORDS", "Machine", "Plan", "Rendezvous", "planned", "processes", "rendezvous_of"]
 
-NPROC_WORDS: Final = ("auto", "gpu", "cpu")
-"""Besides a number: one process a GPU, or a core where there are no GPUs; one a GPU; one a core, without GPUs."""
+NPROC_WORDS: Final = ("auto", "gpu", "cpu")  # besides a number; auto: one process a GPU, or a core without GPUs
 WAIT: Final = 300  # Seconds in which all nodes must have come: machines of a cluster start minutes apart
 HIGHEST_PORT: Final = 65535
 
@@ -70,16 +69,14 @@ class Plan:
     def line(self) -> str:
         """All of it in one line."""
         many = "1 process" if self.nproc == 1 else f"{self.nproc} processes"
-        where = (
-            f"node {self.node_rank} of {self.nnodes}, meeting at {self.rendezvous}"
-            if self.rendezvous
-            else "this machine, on a free port"
-        )
+        node = f"node {self.node_rank} of {self.nnodes}, meeting at {self.rendezvous}"
+        where = node if self.rendezvous else "this machine, on a free port"
         restarts = f", up to {self.restarts} restart{'s' * (self.restarts > 1)}" if self.restarts else ""
         return "; ".join([f"launch: {self.program} as {many} on {where}{restarts}", *self.said])
 
     def described(self) -> str:
         """For --dry-run: a row each."""
+        given = self.environment
         rows = {
             "command": shlex.join(("python", *self.command)),
             "processes": f"{self.nproc} here, {self.world} in all",
@@ -87,8 +84,7 @@ class Plan:
             "node": f"{self.node_rank} of {self.nnodes}",
             "rendezvous": f"{self.rendezvous} (waits {self.wait} s)" if self.rendezvous else "127.0.0.1, a free port",
             "restarts": str(self.restarts),
-            "environment": " ".join(f"{name}={value}" for name, value in sorted(self.environment.items()))
-            or "as it is",
+            "environment": " ".join(f"{name}={value}" for name, value in sorted(given.items())) or "as it is",
         }
         width = max(map(len, rows))
         return "\n".join(f"{name:<{width}}  {value}" for name, value in rows.items())
@@ -131,15 +127,11 @@ def processes(word: str, machine: Machine) -> int:
         hint = f"{did_you_mean(word, NPROC_WORDS)} Nothing was run: type a number, or {', '.join(NPROC_WORDS)}."
         raise Misuse(f"--nproc {word!r} is not a number of processes.{hint}")
     if int(word) == 0:
-        raise Misuse(
-            "--nproc 0: at least one process is needed. Nothing was run: --nproc auto starts one per GPU or core."
-        )
+        raise Misuse("--nproc 0: at least one process is needed. Nothing was run: auto starts one per GPU or core.")
     if machine.gpus and int(word) > machine.gpus:
         raise Misuse(
             f"--nproc {word}: this machine has {machine.gpus} GPU{'s' * (machine.gpus > 1)}, and two processes must "
-            "not "
-            f"share one. Nothing was run: type --nproc {machine.gpus}, or set CUDA_VISIBLE_DEVICES= (empty) for the "
-            "CPU."
+            f"not share one. Nothing was run: type --nproc {machine.gpus}, or CUDA_VISIBLE_DEVICES= for the CPU."
         )
     return int(word)
 

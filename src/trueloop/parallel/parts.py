@@ -26,8 +26,7 @@ def own(tensor: Tensor) -> Tensor:
 
 
 def where(tensor: Tensor) -> tuple[tuple[str, int], ...]:
-    """Which part it holds: (dimension of the mesh, coordinate) for each dimension over which it is split; empty: all of
-    it."""
+    """Which part it holds: (dimension of the mesh, coordinate) for each dimension that splits it; empty: all."""
     if not isinstance(tensor, DTensor):
         return ()
     mesh = tensor.device_mesh
@@ -73,8 +72,7 @@ def clip_parts(parameters: Sequence[Tensor], norm: Tensor, limit: float) -> None
 
 
 def whole(value: Any) -> Any:
-    """Every tensor in it put together from its parts. All processes call this together, with the same things in the
-    same order."""
+    """Every tensor in it put together from its parts. All processes call this together, in the same order."""
     if isinstance(value, DTensor):
         return value.full_tensor()
     if isinstance(value, Mapping):
@@ -85,13 +83,11 @@ def whole(value: Any) -> Any:
 
 
 def part_of(value: Any, like: Any) -> Any:
-    """The shard of a full tensor that this process holds of `like`; anything but a sharded tensor is returned as it is.
-    No communication."""
+    """The shard of a full tensor that this process holds of `like`; any other value as it is. No communication."""
     if not isinstance(like, DTensor) or not isinstance(value, Tensor) or value.shape != like.shape:
         return value
     part = value
-    # From the last dimension of the mesh to the first: layers are divided first, and what each process has of them is
-    # sharded then.
+    # From the last dimension of the mesh to the first: layers are divided first, then sharded.
     for number in reversed(_split_over(like)):
         placement, mesh = like.placements[number], like.device_mesh
         assert isinstance(placement, Shard) or placement.is_shard()
@@ -107,8 +103,7 @@ def part_of(value: Any, like: Any) -> Any:
 
 
 def divided(groups: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Groups whose parameters are all of one kind: whole, or in parts over one mesh. torch's kernels take no
-    mixture."""
+    """Groups whose parameters are all whole, or all in parts over one mesh: torch's kernels take no mixture."""
     made: list[dict[str, Any]] = []
     for number, group in enumerate(groups):
         kinds: dict[Any, list[int]] = {}
@@ -117,10 +112,9 @@ def divided(groups: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         if len(kinds) < 2:
             made.append({**group, PART: number, PLACES: list(range(len(group["params"])))})
         else:
-            made += [
-                {**group, "params": [group["params"][p] for p in places], PART: number, PLACES: places}
-                for places in kinds.values()
-            ]
+            for places in kinds.values():
+                params = [group["params"][place] for place in places]
+                made.append({**group, "params": params, PART: number, PLACES: places})
     return made if len(made) > len({group[PART] for group in made}) else [_plain(group) for group in made]
 
 
@@ -146,15 +140,12 @@ def in_one_form(state: Mapping[str, Any]) -> dict[str, Any]:
     numbers = _numbers(groups)
     merged: dict[int, dict[str, Any]] = {}
     for group in groups:
-        merged.setdefault(group[PART], {**_plain(group), "params": []})["params"] += [
-            numbers[each] for each in group["params"]
-        ]
+        into = merged.setdefault(group[PART], {**_plain(group), "params": []})
+        into["params"] += [numbers[each] for each in group["params"]]
     for group in merged.values():
         group["params"].sort()
-    return {
-        "state": {numbers[key]: value for key, value in state["state"].items()},
-        "param_groups": [merged[key] for key in sorted(merged)],
-    }
+    values = {numbers[key]: value for key, value in state["state"].items()}
+    return {"state": values, "param_groups": [merged[key] for key in sorted(merged)]}
 
 
 def divided_form(state: Mapping[str, Any], groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -162,16 +153,9 @@ def divided_form(state: Mapping[str, Any], groups: Sequence[Mapping[str, Any]]) 
     if not any(PART in group for group in groups):
         return dict(state)
     numbers = _numbers(groups)
+    own_keys = ("params", PART, PLACES)
     options = [
-        {
-            **_plain(state["param_groups"][group[PART]]),
-            "params": group["params"],
-            PART: group[PART],
-            PLACES: group[PLACES],
-        }
-        for group in groups
+        {**_plain(state["param_groups"][group[PART]]), **{key: group[key] for key in own_keys}} for group in groups
     ]
-    return {
-        "state": {key: state["state"][number] for key, number in numbers.items() if number in state["state"]},
-        "param_groups": options,
-    }
+    values = {key: state["state"][number] for key, number in numbers.items() if number in state["state"]}
+    return {"state": values, "param_groups": options}

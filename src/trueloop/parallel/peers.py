@@ -24,8 +24,7 @@ class Peers(ABC):
 
     @abstractmethod
     def sum(self, value: Any) -> Any:
-        """A whole number (of Python, or an int64 on the device), or a tensor (which may be changed), added up over
-        all."""
+        """An int (of Python, or an int64 on the device), or a tensor (which may be changed), added up over all."""
 
     @abstractmethod
     def any(self, asked: bool) -> bool:
@@ -34,9 +33,7 @@ class Peers(ABC):
     @abstractmethod
     def add_up(self, losses: Sequence[Tensor], parameters: Sequence[Tensor]) -> Tensor:
         """One step's losses, and each parameter's gradient, become their sum over all micro-batches and processes.
-
-        A gradient that is missing here counts as zero; one that is missing everywhere stays missing.
-        """
+        A gradient that is missing here counts as zero; one that is missing everywhere stays missing."""
 
     @abstractmethod
     def gather(self, value: Any) -> list[Any]:
@@ -109,9 +106,7 @@ class Group(Peers):
     def _add_gradients(self, parameters: Sequence[Tensor]) -> None:
         """One flat message for all, with a word per parameter: how many processes have a gradient of it."""
         present = [parameter.grad is not None for parameter in parameters]
-        gradients = [
-            torch.zeros_like(parameter) if parameter.grad is None else parameter.grad for parameter in parameters
-        ]
+        gradients = [torch.zeros_like(each) if each.grad is None else each.grad for each in parameters]
         words = torch.tensor(present, dtype=gradients[0].dtype, device=gradients[0].device)
         flat = torch.cat([*(gradient.reshape(-1) for gradient in gradients), words])
         dist.all_reduce(flat, group=self.group)

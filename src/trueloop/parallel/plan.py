@@ -16,22 +16,20 @@ from trueloop.results.plan import Figure, Memory, ModelFacts, Plan, Refused, Row
 __all__ = ["MOST_GPUS", "Terms", "memory_of", "plan"]
 
 MOST_GPUS: Final = 1024  # Beyond it a ring of one bandwidth says nothing about a real network
-TENSOR_SIZES: Final = (2, 4, 8)
-"""GPUs that may share a layer: those of one machine, whose links are fast; heads and widths can nearly always be
-divided by them."""
-RESERVE: Final = 0.08
-"""Of a GPU's memory, for what nobody counts: CUDA itself, NCCL's buffers, and gaps between tensors."""
-BUCKET: Final = 25 << 20
-"""Bytes that DistributedDataParallel sends at once, by default. The last of them cannot be hidden: nothing is left to
-compute then."""
+TENSOR_SIZES: Final = (
+    2,
+    4,
+    8,
+)  # GPUs of one machine that may share a layer: its links are fast, and heads can be divided by them
+RESERVE: Final = 0.08  # of a GPU's memory, for what nobody counts: CUDA itself, NCCL's buffers, gaps between tensors
+BUCKET: Final = 25 << 20  # bytes that DistributedDataParallel sends at once; the last of them cannot be hidden
 FIRST_BUCKET: Final = 1 << 20  # Bytes of its first one, which is smaller so that sending begins early
 LIBRARIES: Final = 32 << 20  # Bytes that cuBLAS takes as its workspace on recent GPUs
 SIZES: Final = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2}  # Bytes of a number that is computed with
+# FLOP/s of an A100 as its maker states them: the GPU that is assumed as long as no step time is given
 PEAKS: Final = {"fp32": 19.5e12, "tf32": 156e12, "bf16": 312e12, "fp16": 312e12}
-"""FLOP/s of an A100 as its maker states them: the GPU that is assumed as long as no step time is given."""
 REACHED: Final = 0.4  # The share of them that a training of large matrices reaches
-NEAR: Final = 0.05
-"""Ways whose speeds lie this near are equally fast, as far as paper can tell; the simpler one is taken."""
+NEAR: Final = 0.05  # ways whose speeds lie this near are equally fast, as far as paper can tell; the simpler one wins
 ON_PAPER: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
@@ -45,8 +43,7 @@ class Terms:
     batch: int  # Samples per optimizer step, over all GPUs
     accumulate: int = 1
     precision: str = "fp32"
-    step: float = 0.0
-    """Measured seconds that a GPU computes in a step, on its share of the batch; 0: estimated from FLOPs."""
+    step: float = 0.0  # measured seconds that a GPU computes in a step, on its share of the batch; 0: by FLOPs
 
     @property
     def size(self) -> int:
@@ -112,11 +109,9 @@ def memory_of(facts: ModelFacts, way: Way, terms: Terms) -> Memory:
 def _activations(facts: ModelFacts, way: Way, terms: Terms) -> Figure:
     kept, micro = facts.kept, _micro(way, terms)
     saved = 1.0 - 1.0 / way.tensor
-    per_sample = (
-        kept.per_sample - kept.in_blocks + kept.block_inputs if way.recompute else kept.per_sample - kept.split * saved
-    )
-    # A sharded model gathers its weights in the precision that it computes in: autocast makes no copies of them that
-    # are kept.
+    recomputed = kept.per_sample - kept.in_blocks + kept.block_inputs
+    per_sample = recomputed if way.recompute else kept.per_sample - kept.split * saved
+    # A sharded model gathers its weights in the precision that it computes in: autocast keeps no copies of them.
     fixed = 0.0 if way.sharded else kept.fixed * _held(facts, way)
     how = "what blocks are given, and what is kept outside of them" if way.recompute else "what the backward needs"
     return _computed(per_sample * micro + fixed, f"{how}, for {micro:,} samples; {facts.how}")
@@ -161,11 +156,8 @@ def _computing(facts: ModelFacts, terms: Terms) -> Figure:
     if terms.step:
         return Figure(terms.step, "measured", "given as --step")
     rate = PEAKS[terms.precision] * REACHED
-    return Figure(
-        facts.flops * terms.batch / terms.gpus / rate,
-        "assumed",
-        f"{facts.flops:.3g} FLOPs a sample, computed, at {rate / 1e12:.3g} TFLOP/s, assumed",
-    )
+    how = f"{facts.flops:.3g} FLOPs a sample, computed, at {rate / 1e12:.3g} TFLOP/s, assumed"
+    return Figure(facts.flops * terms.batch / terms.gpus / rate, "assumed", how)
 
 
 def _exposed(facts: ModelFacts, way: Way, terms: Terms, seconds: float) -> float:
@@ -195,6 +187,7 @@ def row_of(facts: ModelFacts, way: Way, terms: Terms) -> Row:
     memory = memory_of(facts, way, terms)
     speedup, unhidden = (terms.gpus * ideal.value / (seconds + waiting) for waiting in (exposed, alone))
     on = "from a measured step" if terms.step else "from an assumed rate"
+    basis = ideal.basis if ideal.basis == "assumed" else "computed"
     return Row(
         way=way,
         replicas=replicas,
@@ -206,25 +199,18 @@ def row_of(facts: ModelFacts, way: Way, terms: Terms) -> Row:
         exposed=Figure(exposed, "assumed", "what the backward, or the next block, cannot hide"),
         step=Figure(seconds + exposed, "assumed", f"computing {on}, and what is exposed"),
         speedup=Figure(speedup, "assumed", f"over one GPU, {on}, with overlap"),
-        speedup_unhidden=Figure(
-            unhidden, ideal.basis if ideal.basis == "assumed" else "computed", f"over one GPU, {on}, without overlap"
-        ),
+        speedup_unhidden=Figure(unhidden, basis, f"over one GPU, {on}, without overlap"),
         efficiency=Figure(speedup / terms.gpus, "assumed", f"{on}, with overlap"),
     )
 
 
 def _collectives(way: Way) -> str:
-    match way.kind:
-        case "none":
-            return "nobody to send to"
-        case "ddp":
-            return "one all-reduce of the gradients, in fp32"
-        case "fsdp":
-            return "two all-gathers of the weights, one reduce-scatter of the gradients"
-        case "tp":
-            return f"{6 if way.recompute else 4} all-reduces of each block's activations"
-        case _:
-            return "gathers and reduce-scatters of shards, and all-reduces of activations"
+    return {
+        "none": "nobody to send to",
+        "ddp": "one all-reduce of the gradients, in fp32",
+        "fsdp": "two all-gathers of the weights, one reduce-scatter of the gradients",
+        "tp": f"{6 if way.recompute else 4} all-reduces of each block's activations",
+    }.get(way.kind, "gathers and reduce-scatters of shards, and all-reduces of activations")
 
 
 # -- the choice --
@@ -288,22 +274,19 @@ def _scaling(facts: ModelFacts, row: Row, terms: Terms) -> Iterator[Scaled]:
         here = replace(way, kind="none" if gpus == 1 else "ddp" if way.kind == "none" else way.kind)
         larger = replace(terms, gpus=gpus, batch=row.share * (gpus // way.tensor), step=seconds)
         told = row_of(facts, here, larger)
-        yield Scaled(
-            gpus, larger.batch, told.memory.total, told.wire_seconds.value, told.speedup.value, told.efficiency.value
-        )
+        speedup, efficiency = told.speedup.value, told.efficiency.value
+        yield Scaled(gpus, larger.batch, told.memory.total, told.wire_seconds.value, speedup, efficiency)
 
 
 def _gigabytes(count: float) -> str:
     return f"{count / 1e9:.3g} GB"
 
 
-def _reasons(
-    facts: ModelFacts, terms: Terms, rows: list[Row], chosen: int | None, refused: list[Refused]
-) -> Iterator[str]:
+def _reasons(facts: ModelFacts, terms: Terms, rows: list[Row], chosen: int | None, no: list[Refused]) -> Iterator[str]:
     usable = terms.memory * (1.0 - RESERVE)
     room = f"{_gigabytes(usable)} of {_gigabytes(terms.memory)}"
     if chosen is None:
-        yield from _no_way(facts, terms, rows, refused, room)
+        yield from _no_way(facts, terms, rows, no, room)
         return
     best = rows[chosen]
     each = "" if best.way.kind == "none" else " on each GPU"
@@ -331,8 +314,7 @@ def _sharing(best: Row, rows: list[Row], terms: Terms) -> str:
         share = best.exposed.value / best.step.value if best.step.value else 0.0
         return (
             f"{best.exposed.value * 1e3:.3g} of {best.wire_seconds.value * 1e3:.3g} ms of communication are not "
-            "overlapped "
-            f"({share:.1%} of a step): {best.speedup.value:.3g}x with {terms.gpus:,} GPUs; "
+            f"overlapped ({share:.1%} of a step): {best.speedup.value:.3g}x with {terms.gpus:,} GPUs; "
             f"{best.speedup_unhidden.value:.3g}x without any overlap."
         )
     if not others:
@@ -365,29 +347,16 @@ def _assumptions(facts: ModelFacts, terms: Terms) -> Iterator[str]:
     if not terms.step:
         yield (
             f"A GPU computes {PEAKS[terms.precision] * REACHED / 1e12:.3g} TFLOP/s in {terms.precision}: {REACHED:.0%} "
-            "of "
-            "an A100's peak. A measured time is better: --step 45ms, one GPU's time for its share of a batch "
-            "(`trueloop "
-            "profile`)."
+            "of an A100's peak. A measured time is better: --step 45ms, one GPU's time for its share of a batch "
+            "(`trueloop profile`)."
         )
     if terms.gpus > 1:
         sent = f"{terms.bandwidth / 1e9:.3g} GB/s"
         yield f"Every GPU sends {sent} in rings, without latency; slower links between machines are not modeled."
-        yield (
-            "ddp overlaps gradients with the backward, all but the last 25 MiB; fsdp overlaps weights with the "
-            "previous block."
-        )
-        yield (
-            f"fsdp gathers in {terms.precision} and reduces in fp32, in each micro-batch; weights outside blocks "
-            "stay gathered."
-        )
-        yield (
-            "tp splits the matrices of blocks, not norms, embeddings and the residual stream; its all-reduces are "
-            "not overlapped."
-        )
+        yield ("ddp overlaps gradients with the backward, but the last 25 MiB; fsdp weights with the previous block.")
+        yield (f"fsdp gathers in {terms.precision}, reduces in fp32, in each micro-batch; weights outside blocks stay.")
+        yield ("tp splits matrices of blocks, not norms, embeddings, the residual stream; it overlaps no all-reduce.")
     yield "Gradients and activations are in memory together; freeing gradients before the forward lowers the peak."
-    yield (
-        "Weights, gradients and optimizer state are in fp32. Eager: a compiled program usually keeps fewer activations."
-    )
+    yield ("Weights, gradients and optimizer state are in fp32. Eager: compiled programs usually keep less.")
     yield f"{RESERVE:.0%} of the memory stays free for CUDA, NCCL and fragmentation; workspace is an estimate."
     yield f"All samples are like the measured ones: {facts.how}."

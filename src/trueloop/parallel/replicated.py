@@ -23,18 +23,14 @@ __all__ = ["Replicated"]
 
 T = TypeVar("T")
 
-_SYNC_BUFFERS: Final = next(
-    word
-    for word in ("forward_sync_buffers", "broadcast_buffers")
-    if word in inspect.signature(DistributedDataParallel).parameters
-)
-"""What torch calls it that running statistics are sent before each forward; the name is another since torch 2.13."""
+# Are running statistics sent before each forward? The option has another name since torch 2.13.
+_WORDS = inspect.signature(DistributedDataParallel).parameters
+_SYNC_BUFFERS: Final = "forward_sync_buffers" if "forward_sync_buffers" in _WORDS else "broadcast_buffers"
 
 
 @final
 class Replicated(Strategy):
-    """`after`: gradients are sent after the backward, in one message; for programs that compute them in a way of their
-    own."""
+    """`after`: gradients are sent after the backward, in one message: for programs with a backward of their own."""
 
     name = "ddp"
     copies = True
@@ -56,12 +52,9 @@ class Replicated(Strategy):
         return self._wrapped
 
     def _wrap(self, forward: Any) -> DistributedDataParallel:
-        # Parameters that no sample of a process reaches are looked for in each step: which they are may change from
-        # step to step.
-        options: dict[str, Any] = {_SYNC_BUFFERS: False}
-        return DistributedDataParallel(
-            forward, process_group=self._group.group, init_sync=False, find_unused_parameters=True, **options
-        )
+        # Parameters that no sample of a process reaches are looked for in each step: they may change.
+        options: dict[str, Any] = {_SYNC_BUFFERS: False, "init_sync": False, "find_unused_parameters": True}
+        return DistributedDataParallel(forward, process_group=self._group.group, **options)
 
     def micros(self, micros: Sequence[T], samples: int) -> Iterator[T]:
         everybody = samples >= self.sharers.world

@@ -1,5 +1,5 @@
-"""By which of its network interfaces does this machine reach another one? gloo, left alone, asks the machine's own
-name, which often leads to no network at all (127.0.1.1). No torch."""
+"""By which network interface does this machine reach another? gloo alone asks the machine's own name, which often
+leads to no network at all (127.0.1.1). No torch."""
 
 import contextlib
 import ipaddress
@@ -25,8 +25,7 @@ class Route:
 
 
 def route_to(host: str) -> Route | None:
-    """None: there is no way there, its name is not known here, or it is this machine under a name of its own
-    (localhost)."""
+    """None: there is no way there, its name is unknown here, or it is this machine under its own name (localhost)."""
     try:
         family, _, _, _, there = socket.getaddrinfo(host, ANY_PORT, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, socket.SOCK_DGRAM) as asking:

@@ -1,6 +1,4 @@
-"""fsdp, tp, fsdp+tp: every process holds a part of the weights, over a mesh of devices. torch does it: `fully_shard`
-(FSDP2) and
-`parallelize_module`.
+"""fsdp, tp, fsdp+tp: every process holds a part of the weights: torch's `fully_shard` (FSDP2), `parallelize_module`.
 
 fsdp gathers a block's weights when the block is computed, and gives each process its part of the summed gradients; so
 all processes that share a batch must compute equally many micro-batches. With precision=bf16 weights are gathered in
@@ -71,15 +69,12 @@ class Sharded(Strategy):
     @property
     def note(self) -> str:  # type: ignore[override]
         """Known in full when the model has been spread."""
-        shards = (
-            f"weights, gradients and optimizer state in {self.sharers.world} parts" if self.data is not None else ""
-        )
+        parts = f"weights, gradients and optimizer state in {self.sharers.world} parts"
+        shards = parts if self.data is not None else ""
         layers = self._plan.account(self.tensor.size()) if self._plan and self.tensor is not None else ""
         unseen = "the rules that look into layers, and their statistics, see nothing of weights in parts"
-        return (
-            f"parallel: {self.name} over {self.peers.world} processes, "
-            f"{'; '.join(filter(None, [shards, layers, unseen]))}"
-        )
+        said = "; ".join(filter(None, [shards, layers, unseen]))
+        return f"parallel: {self.name} over {self.peers.world} processes, {said}"
 
     def spread(self, model: nn.Module, blocks: Sequence[nn.Module]) -> None:
         if self.tensor is not None:
@@ -133,9 +128,8 @@ class Sharded(Strategy):
     # -- states --
 
     def kind(self, model: nn.Module) -> type[nn.Module]:
-        return next(
-            kind for kind in type(model).__mro__ if issubclass(kind, nn.Module) and not issubclass(kind, FSDPModule)
-        )
+        modules = (kind for kind in type(model).__mro__ if issubclass(kind, nn.Module))
+        return next(kind for kind in modules if not issubclass(kind, FSDPModule))
 
     def model_state(self, model: nn.Module) -> dict[str, Any]:
         return {name: whole(value) for name, value in model.state_dict().items()}

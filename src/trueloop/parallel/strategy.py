@@ -1,12 +1,10 @@
-"""How the processes of a run share its work. The seam: `Single` is the fake that ships with it, and what nearly every
-run uses.
+"""How the processes of a run share its work. `Single` is what nearly every run uses, and the fake for tests.
 
     none      one process
-    ddp       every process has the model and a share of each batch                                     (replicated.py)
-    fsdp      every process has a part of each weight, and a share of each batch                        (sharded.py)
-    tp        every process has a part of some layers, and all of each batch                            (sharded.py,
-    tensor.py) fsdp+tp   groups of processes that split layers; the groups share each batch and the weights
-    (sharded.py, tensor.py)
+    ddp       every process has the model and a share of each batch (replicated.py)
+    fsdp      every process has a part of each weight, and a share of each batch (sharded.py)
+    tp        every process has a part of some layers, and all of each batch (sharded.py, tensor.py)
+    fsdp+tp   groups of processes split layers; the groups share each batch and the weights (sharded.py, tensor.py)
 
 The numbers are those of one process, to float rounding: a batch is the whole run's, and a loss is divided by all its
 targets, so that gradients are added up, not averaged.
@@ -32,13 +30,11 @@ class Strategy(ABC):
 
     name: str
     peers: Peers  # All processes of the run
-    sharers: Peers
-    """Those among whom a batch is split, as this process sees them: with tp, the processes of a group stand for one."""
+    sharers: Peers  # those among whom a batch is split; with tp, the processes of a group stand for one
     note: str = ""  # What was decided, for the start of the run; empty: nothing had to be
     in_parts: bool = False  # Does a process hold only a part of some weights?
     copies: bool = False  # Do several processes hold the same weights, which must stay the same?
-    in_step: bool = False
-    """Must all sharers compute equally many micro-batches, because they need one another for each?"""
+    in_step: bool = False  # must all sharers compute equally many micro-batches, needing one another for each?
 
     def spread(self, model: nn.Module, blocks: Sequence[nn.Module]) -> None:
         """The model (the same on all processes), in place, as this strategy holds it. Before its optimizer is made."""
@@ -74,12 +70,10 @@ class Strategy(ABC):
         return list(tensors)
 
     def where(self, tensor: Tensor) -> tuple[tuple[str, int], ...]:
-        """Which part this process holds of it: (dimension of the mesh, coordinate) for each over which it is split;
-        empty: all of it."""
+        """Which part this process holds: (dimension of the mesh, coordinate) for each split; empty: all of it."""
         return ()
 
-    # -- states: whole, in the form that one process has, so that a checkpoint fits every strategy. All processes call
-    # these together. --
+    # -- states: whole, so that a checkpoint fits every strategy. All processes call these together. --
 
     def kind(self, model: nn.Module) -> type[nn.Module]:
         """The class that the recipe's model has: one that is sharded has another, made of it."""

@@ -1,5 +1,4 @@
-"""A launch as a file to submit: for Slurm, for Kubernetes, or as a script around torchrun. What to fill in is marked
-FILL_IN. No torch."""
+"""A launch as a file to submit: for Slurm, Kubernetes or torchrun; FILL_IN marks what to fill in. No torch."""
 
 import json
 import re
@@ -209,4 +208,3 @@ exec "$PYTHON" -m torch.distributed.run {meeting} {" ".join(words)} {shlex.join(
 
 
 TARGETS: Final[dict[str, Callable[[Job], str]]] = {"slurm": _slurm, "kubernetes": _kubernetes, "torchrun": _torchrun}
-"""Name -> who writes it."""

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any, Final, final
+from typing import Final, final
 
 import torch.nn.functional as F  # noqa: N812 - as everybody writes it
 from torch import Tensor, nn
@@ -27,11 +27,11 @@ from trueloop.torch_private.modules import has_forward_hooks, own_modules
 __all__ = ["STYLES", "TensorPlan", "plan_tensors", "split_layers"]
 
 STYLES: Final = ("column", "row")  # A layer split by its outputs, and by its inputs
+# Elementwise layers: they may stand between the two layers of a pair
 SINGLE_NUMBERS: Final = (
     nn.CELU, nn.Dropout, nn.ELU, nn.GELU, nn.Hardswish, nn.Hardtanh, nn.Identity, nn.LeakyReLU, nn.Mish, nn.ReLU,
     nn.ReLU6, nn.SELU, nn.Sigmoid, nn.SiLU, nn.Softplus, nn.Tanh,
 )  # fmt: skip
-"""Elementwise layers: they may stand between the two layers of a pair."""
 SHOWN: Final = 3  # Names in a sentence; more are counted
 
 
@@ -65,8 +65,7 @@ def plan_tensors(model: nn.Module, ranks: int, asked: Mapping[str, str]) -> Tens
         raise BadRecipe(
             "parallel=tp splits pairs of linear layers of an nn.Sequential with only activations between them, and "
             f"{type(model).__name__} has no pair that {ranks} processes can share{why}. Nothing was run: name the "
-            "layers, as "
-            "in tensor_plan={'blocks.*.up': 'column', 'blocks.*.down': 'row'}, or use parallel=fsdp."
+            "layers, as in tensor_plan={'blocks.*.up': 'column', 'blocks.*.down': 'row'}, or use parallel=fsdp."
         )
     return TensorPlan(styles, list(_dropouts(model, styles)), [name for name in linear if name not in styles])
 
@@ -92,12 +91,12 @@ def _found(model: nn.Module, ranks: int, doubts: list[str]) -> Iterator[tuple[st
                     first = None
                 else:
                     first = (at, child)
-            elif (
-                type(child) not in SINGLE_NUMBERS
-                or "forward" in vars(child)
-                or (type(child) is nn.Dropout and times[id(child)] > 1)
-            ):
+            elif type(child) not in SINGLE_NUMBERS or "forward" in vars(child) or _is_shared_dropout(child, times):
                 first = None  # a dropout that is elsewhere too would draw for a part of the numbers there as well
+
+
+def _is_shared_dropout(layer: nn.Module | None, times: Counter[int]) -> bool:
+    return type(layer) is nn.Dropout and times[id(layer)] > 1
 
 
 def _is_plain(layer: nn.Linear, uses: Counter[int]) -> bool:
@@ -119,9 +118,7 @@ def _asked(model: nn.Module, ranks: int, asked: Mapping[str, str]) -> dict[str, 
         matching = [(name, module) for name, module in model.named_modules() if fnmatchcase(name, pattern)]
         if not matching:
             known = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)]
-            raise BadRecipe(
-                f"tensor_plan names {pattern!r}, and no layer is called so. Nothing was run: there are {_few(known)}."
-            )
+            raise BadRecipe(f"tensor_plan: no layer is called {pattern!r}. Nothing was run: there are {_few(known)}.")
         for name, module in matching:
             styles[name] = style
             _refuse(name, module, style, ranks)
@@ -130,15 +127,10 @@ def _asked(model: nn.Module, ranks: int, asked: Mapping[str, str]) -> dict[str, 
 
 def _refuse(name: str, module: nn.Module, style: str, ranks: int) -> None:
     if not isinstance(module, nn.Linear):
-        raise BadRecipe(
-            f"tensor_plan splits {name}, a {type(module).__name__}; only nn.Linear can be split. Nothing was run."
-        )
+        raise BadRecipe(f"tensor_plan splits {name}, a {type(module).__name__}, not an nn.Linear. Nothing was run.")
     numbers = module.out_features if style == "column" else module.in_features
     if why := _why_not(numbers, ranks):
-        raise BadRecipe(
-            f"tensor_plan splits {name} by {style}, and that is {why}. Nothing was run: leave it out, or give other "
-            "ranks."
-        )
+        raise BadRecipe(f"tensor_plan splits {name} by {style}, and that is {why}. Nothing was run: leave it out.")
 
 
 def _dropouts(model: nn.Module, styles: Mapping[str, str]) -> Iterator[str]:
@@ -163,15 +155,11 @@ def split_layers(model: nn.Module, plan: TensorPlan, mesh: DeviceMesh, *, apart:
     ways = {"column": ColwiseParallel, "row": RowwiseParallel}
     parallelize_module(model, mesh, {name: ways[style]() for name, style in plan.styles.items()})
     for name in [name for name, style in plan.styles.items() if apart and style == "row"]:
-        model.get_submodule(name).register_forward_hook(_copied)
+        model.get_submodule(name).register_forward_hook(lambda *call: call[-1].clone())
     for name in plan.between:
         dropout = model.get_submodule(name)
         assert isinstance(dropout, nn.Dropout)
         dropout.forward = _PartOfDropout(dropout, mesh.get_local_rank(), mesh.size())  # type: ignore[assignment]
-
-
-def _copied(layer: nn.Module, given: Any, answer: Tensor) -> Tensor:
-    return answer.clone()
 
 
 @final

@@ -28,24 +28,12 @@ __all__ = ["Found", "Marks", "kept_baseline", "read_baseline"]
 SPREAD: Final = 3.0  # Standard deviations that count as noise: about one healthy run in several hundred is further away
 ENOUGH_RUNS: Final = 3  # Runs needed to trust the spread over seeds: two values are often close by chance
 LAST: Final = 5  # Last evaluations of a baseline whose spread estimates its noise, where no other estimate exists
-UNKNOWN: Final = 0.1
-"""Noise as a share of the value for a baseline with too few evaluations: wide, so that no run is stopped needlessly."""
-IMMATERIAL: Final = frozenset(
-    {
-        "seed",
-        "name",
-        "hooks",
-        "trackers",
-        "keep",
-        "workers",
-        "device",
-        "log_every",
-        "save_every",
-        "statistics_every",
-        "on_collapse",
-    }
-)
-"""Recipe fields that may differ between runs that are compared over seeds."""
+UNKNOWN: Final = 0.1  # of the value: noise of a baseline with too few evaluations; wide, to stop no run needlessly
+# Recipe fields that may differ between runs that are compared over seeds
+IMMATERIAL: Final = {
+    *("seed", "name", "hooks", "trackers", "keep", "workers", "device", "log_every", "save_every", "statistics_every"),
+    "on_collapse",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +49,8 @@ class Found:
 
     def with_noise(self, samples: int) -> Baseline:
         noise, words = self._noise(samples)
-        return Baseline(
-            str(self.path.absolute()), self.metric, self.higher_is_better, self.value, noise, words, self.rows
-        )
+        path, higher = str(self.path.absolute()), self.higher_is_better
+        return Baseline(path, self.metric, higher, self.value, noise, words, self.rows)
 
     def _noise(self, samples: int) -> tuple[float, str]:
         counted = self._counted(samples)
@@ -106,18 +93,14 @@ def _refuse(path: Path, summary: RunSummary, metric: str) -> None:
     if summary.status == "running":
         raise NotARun(f"The baseline {path} is still being trained: its best is not known yet. Nothing was trained.")
     if summary.collapse:
-        raise NotARun(
-            f"The baseline {path} has collapsed itself ({summary.collapse}) Nothing was trained: choose a good run."
-        )
+        raise NotARun(f"The baseline {path} has collapsed ({summary.collapse}) Nothing was trained: choose another.")
     if summary.metric != metric:
         raise NotARun(
             f"The baseline {path} uses metric={summary.metric or 'nothing'} and this recipe metric={metric}: they "
             "cannot be compared. Nothing was trained: give a baseline with the same metric, or --set metric=..."
         )
     if summary.best is None or not math.isfinite(summary.best):
-        raise NotARun(
-            f"The baseline {path} has no validation results. Nothing was trained: choose a run with validation data."
-        )
+        raise NotARun(f"The baseline {path} has no validation results. Nothing was trained: choose one with such data.")
 
 
 def _validation(path: Path, metric: str) -> tuple[tuple[int, float], ...]:
@@ -137,11 +120,8 @@ def _others(path: Path, about: Mapping[str, Any], metric: str) -> tuple[float, .
         except NotARun:
             continue  # a damaged run gives no value; `trueloop runs` lists it
         recipe = theirs.get("recipe") or {}
-        same = (
-            _material(recipe) == _material(mine)
-            and theirs.get("data") == about.get("data")
-            and recipe.get("seed") != mine.get("seed")
-        )
+        same = _material(recipe) == _material(mine) and recipe.get("seed") != mine.get("seed")
+        same = same and theirs.get("data") == about.get("data")
         finished = summary.status == "finished" and summary.metric == metric and not summary.collapse
         if same and finished and summary.best is not None and math.isfinite(summary.best):
             best.setdefault(recipe.get("seed"), float(summary.best))
@@ -161,9 +141,8 @@ def kept_baseline(folder: RunFolder) -> Baseline | None:
         return Baseline.from_dict(record)
     except (KeyError, TypeError, ValueError) as error:
         folder.close()
-        raise NotARun(
-            f"{folder.path}/run.json is damaged: its baseline cannot be read ({error!r}). Nothing was run."
-        ) from None
+        damage = f"{folder.path}/run.json is damaged: its baseline cannot be read ({error!r})"
+        raise NotARun(f"{damage}. Nothing was run.") from None
 
 
 @final
@@ -183,21 +162,17 @@ class Marks(Hook):
         before = self.folder.about.get("collapse")
         lasting = before is not None and before.get("recovered_at") is None
         first = before["first_step"] if before is not None and lasting else collapse.step
-        record = {
-            name: str(value) if value != value or value in (math.inf, -math.inf) else value
-            for name, value in asdict(collapse).items()
-        }
+        infinite = (math.inf, -math.inf)
+        values = asdict(collapse).items()
+        record = {name: str(value) if value != value or value in infinite else value for name, value in values}
         self.folder.write(collapse={**record, "first_step": first, "recovered_at": None})
         if self.continues and not lasting:
             self.say(f"{collapse.sentence} The run is marked and continues (on_collapse=mark); this is not its best.")
 
     def logged(self, row: Row) -> None:
         before = self.folder.about.get("collapse")
-        if (
-            row.kind == "valid"
-            and before is not None
-            and before.get("recovered_at") is None
-            and row.step > before["step"]
-        ):
+        if before is None or before.get("recovered_at") is not None:
+            return
+        if row.kind == "valid" and row.step > before["step"]:
             self.folder.write(collapse={**before, "recovered_at": row.step})
             self.say(f"At step {row.step:,} the run is no longer below its baseline.")

@@ -1,5 +1,4 @@
-"""Two runs or more, side by side: what was asked for, on what, what came of it, and from which step on they part. No
-torch."""
+"""Two runs or more, side by side: what was asked for, what came of it, and from which step on they part. No torch."""
 
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,9 +42,8 @@ def compared(paths: Sequence[Path]) -> Comparison:
     runs = tuple(summary_of(path) for path in paths)
     abouts = [read_about(path) for path in paths]
     rows = [current_rows(read_rows(path, ("train", "valid"))) for path in paths]
-    recipes = [
-        {**(about.get("recipe") or {}), **({"--data": about["data"]} if about.get("data") else {})} for about in abouts
-    ]
+    data = [{"--data": about["data"]} if about.get("data") else {} for about in abouts]
+    recipes = [{**(about.get("recipe") or {}), **given} for about, given in zip(abouts, data, strict=True)]
     names = tuple(run.name for run in runs)
     labels = names if len(set(names)) == len(names) else tuple(str(path) for path in paths)
     return Comparison(
@@ -85,13 +83,11 @@ def _values(rows: Sequence[Row] | Iterator[Row], name: str) -> Iterator[float]:
 
 
 def parting(other: str, here: Sequence[Row], there: Sequence[Row]) -> Parting:
-    """A training loss is the mean since the row before it, so that it is compared only where both rows begin and end
-    alike."""
+    """A training loss is the mean since the row before: it is compared only where both rows begin and end alike."""
     left, right = _losses(here), _losses(there)
     common = [key for key in left if key in right]
     for count, key in enumerate(common, 1):
-        # Written as shortest texts that read back to the same bits, so that equal texts are equal floats; nan equals
-        # nan here.
+        # Equal texts are equal floats, bit by bit; nan equals nan here.
         if repr(left[key]) != repr(right[key]):
             kind: Literal["train", "valid"] = "train" if key[2] == "train" else "valid"
             return Parting(other, count, key[0], kind, left[key], right[key])

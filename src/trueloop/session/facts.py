@@ -35,8 +35,9 @@ __all__ = ["FILE", "write_facts"]
 
 FILE: Final = "facts.json"
 FORMAT: Final = 1
-IN_MEMORY: Final = 60_000
-"""Samples read of a split in memory: all of MNIST. Hashing a sample of 784 bytes takes about two microseconds."""
+IN_MEMORY: Final = (
+    60_000  # samples read of a split in memory: all of MNIST; hashing 784 bytes takes about two microseconds
+)
 ELSEWHERE: Final = 1_000  # Samples read of a split that is not in memory: each may be a file
 BYTES: Final = 1 << 26  # Bytes read of a split: all 60,000 images of 28 x 28 pixels, or 16,000 blocks of 256 tokens
 SECONDS: Final = 0.5  # Time limit for each split, so that the run starts promptly
@@ -74,20 +75,14 @@ def gather_facts(parts: Parts) -> dict[str, Any]:
         except Exception as error:  # noqa: BLE001 - user code may raise anything; the run continues
             missing[topic] = f"{type(error).__name__}: {error}"[:300]
 
-    add("model", _model, parts)
-    add("loss", _loss, parts)
-    add("optimizer", _optimizer, parts)
-    add("device", _device, parts)
-    add("validation", _validation, parts)
-    add("inputs", _inputs, parts)
-    add("data", _data, parts)
+    for fact in (_model, _loss, _optimizer, _device, _validation, _inputs, _data):
+        add(fact.__name__.lstrip("_"), fact, parts)
     read: dict[str, Samples] = {}
     for name, source in (("train", parts.splits.train), ("valid", parts.splits.valid), ("test", parts.splits.test)):
         if source is not None:
             try:
-                read[name] = read_samples(
-                    source, parts.recipe.seed, in_memory=IN_MEMORY, elsewhere=ELSEWHERE, nbytes=BYTES, seconds=SECONDS
-                )
+                limits = {"in_memory": IN_MEMORY, "elsewhere": ELSEWHERE, "nbytes": BYTES}
+                read[name] = read_samples(source, parts.recipe.seed, **limits, seconds=SECONDS)
             except Exception as error:  # noqa: BLE001 - as above
                 missing[f"samples of {name}"] = f"{type(error).__name__}: {error}"[:300]
     add("leakage", lambda: dict(_leakage(read)))
@@ -104,12 +99,8 @@ def _model(parts: Parts) -> dict[str, Any]:
     parameters = list(parts.model.parameters())
     trained = sum(each.numel() for each in parameters if each.requires_grad)
     total = sum(each.numel() for each in parameters)
-    return {
-        "class": parts.strategy.kind(parts.model).__name__,
-        "parameters": total,
-        "trained": trained,
-        "frozen": total - trained,
-    }
+    kind = parts.strategy.kind(parts.model).__name__
+    return {"class": kind, "parameters": total, "trained": trained, "frozen": total - trained}
 
 
 def _loss(parts: Parts) -> dict[str, Any]:
@@ -197,21 +188,12 @@ def _inputs(parts: Parts) -> dict[str, Any]:
     kind = "numbers" if floats else "tokens"
     flat = torch.cat([each.detach().cpu().flatten().double() for each in floats or integers])
     finite = flat[flat.isfinite()]
-    facts = {
-        "kind": kind,
-        "samples": len(tensors[0]),
-        "values": flat.numel(),
-        "not_finite": flat.numel() - finite.numel(),
-    }
+    values = flat.numel()
+    facts = {"kind": kind, "samples": len(tensors[0]), "values": values, "not_finite": values - finite.numel()}
     if not finite.numel():
         return facts
-    return {
-        **facts,
-        "mean": finite.mean().item(),
-        "std": finite.std(correction=0).item(),
-        "min": finite.min().item(),
-        "max": finite.max().item(),
-    }
+    numbers = {"mean": finite.mean(), "std": finite.std(correction=0), "min": finite.min(), "max": finite.max()}
+    return {**facts, **{name: value.item() for name, value in numbers.items()}}
 
 
 def _leakage(read: dict[str, Samples]) -> Iterator[tuple[str, Any]]:
@@ -220,10 +202,8 @@ def _leakage(read: dict[str, Samples]) -> Iterator[tuple[str, Any]]:
         if first in read and second in read:
             known = set(read[first].hashes)
             repeated = sum(each in known for each in read[second].hashes)
-            yield (
-                f"{first}_{second}",
-                {"repeated": repeated, "compared": len(read[second].hashes), "against": len(read[first].hashes)},
-            )
+            compared, against = len(read[second].hashes), len(read[first].hashes)
+            yield f"{first}_{second}", {"repeated": repeated, "compared": compared, "against": against}
 
 
 def _classes(parts: Parts, read: dict[str, Samples]) -> dict[str, Any] | None:
@@ -249,10 +229,5 @@ def _baseline(parts: Parts, read: dict[str, Samples]) -> dict[str, Any] | None:
     constant = constant_answer(replace(parts, splits=replace(parts.splits, train=train, valid=valid)), may_read=False)
     if constant is None:
         raise ValueError(f"no constant answer is known for {parts.metric} of {type(parts.task).__name__}")
-    return {
-        "metric": parts.metric,
-        "answer": constant.answer,
-        "value": constant.value,
-        "train": read["train"].count,
-        "valid": read["valid"].count,
-    }
+    counts = {name: read[name].count for name in ("train", "valid")}
+    return {"metric": parts.metric, "answer": constant.answer, "value": constant.value, **counts}

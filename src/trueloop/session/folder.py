@@ -30,8 +30,7 @@ class RunFolder:
 
     def __init__(self, path: Path, about: dict[str, Any], *, guest: bool = False) -> None:
         self.path, self.about = path, about
-        self.guest = guest
-        """Another process of the same run holds the lock, and writes."""
+        self.guest = guest  # Another process of the same run holds the lock, and writes
         self._lock: int | None = None
 
     @classmethod
@@ -44,9 +43,8 @@ class RunFolder:
             if named and _never_began(path):
                 break
             if named:
-                raise Misuse(
-                    f"{path} already holds a run. Nothing was run: choose another --name, or `trueloop resume {path}`."
-                )
+                cure = f"choose another --name, or `trueloop resume {path}`"
+                raise Misuse(f"{path} already holds a run. Nothing was run: {cure}.")
             path, number = runs / f"{name}-{number}", number + 1
         folder = cls(path, {"format": FORMAT, "kind": "train", "name": path.name, "started": time.time(), **about})
         folder.acquire()
@@ -91,8 +89,7 @@ class RunFolder:
             raise CannotSave(f"{self.path / ABOUT} could not be written ({error.strerror}).") from None
 
     def leave_word(self, **changes: Any) -> None:
-        """Of a process that will not come back to this folder, guest or not: what run.json says, changed. Raises
-        OSError, NotARun."""
+        """Change run.json from a process that will not come back to it, guest or not. Raises OSError, NotARun."""
         aside = self.path / f"{ABOUT}.{os.getpid()}.writing"
         aside.write_text(json.dumps({**read_about(self.path), **changes}, indent=2) + "\n", encoding="utf-8")
         aside.replace(self.path / ABOUT)
@@ -134,17 +131,15 @@ def _made(path: Path) -> bool:
     except FileExistsError:
         return False
     except OSError as error:
-        raise CannotSave(
-            f"The run's folder {path} cannot be made ({error.strerror}). Nothing was run: choose another --runs folder."
-        ) from None
+        said = f"The run's folder {path} cannot be made ({error.strerror})"
+        raise CannotSave(f"{said}. Nothing was run: choose another --runs folder.") from None
     return True
 
 
 def _never_began(path: Path) -> bool:
     """Was a run killed here before it had written a word?"""
-    return (
-        path.is_dir() and {each.name for each in path.iterdir()} <= {"lock", f"{ABOUT}.writing"} and not running(path)
-    )
+    early = {"lock", f"{ABOUT}.writing"}
+    return path.is_dir() and {each.name for each in path.iterdir()} <= early and not running(path)
 
 
 def read_about(path: Path) -> dict[str, Any]:

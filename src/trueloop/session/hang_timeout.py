@@ -10,10 +10,8 @@ from trueloop.errors import Misuse
 
 __all__ = ["HANG_AFTER", "VARIABLE", "hang_after", "parse_seconds"]
 
-HANG_AFTER: Final = 300.0
-"""Seconds. Equal to the value in `trueloop.doctor.hang`, whose import would load torch; a test compares them."""
-VARIABLE: Final = "TRUELOOP_HANG_AFTER"
-"""Environment variable with the seconds for `trueloop.train()`, and for commands without --hang-after."""
+HANG_AFTER: Final = 300.0  # seconds, as in `trueloop.doctor.hang`, whose import would load torch; a test compares them
+VARIABLE: Final = "TRUELOOP_HANG_AFTER"  # for `trueloop.train()`, and commands without --hang-after
 _UNITS: Final = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
 
 
@@ -25,9 +23,8 @@ def parse_seconds(text: str, said_by: str) -> float:
     except (ValueError, KeyError):
         seconds = math.nan
     if not 1 <= seconds < math.inf:
-        raise Misuse(
-            f"{said_by} cannot be {text!r}. Nothing was run: write a number of seconds, 1 or more, as in {said_by} 60."
-        )
+        cure = f"write a number of seconds, 1 or more, as in {said_by} 60"
+        raise Misuse(f"{said_by} cannot be {text!r}. Nothing was run: {cure}.")
     return seconds
 
 

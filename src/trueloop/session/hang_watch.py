@@ -1,5 +1,4 @@
-"""Hang detection for `trueloop train` on several ranks: prints the cause, writes it into run.json and ends the run.
-Imports no torch."""
+"""Hang detection for `trueloop train` on several ranks: prints the cause, records it, and ends the run. No torch."""
 
 from __future__ import annotations
 
@@ -17,13 +16,13 @@ from trueloop.session.hang_timeout import hang_after
 if TYPE_CHECKING:
     from trueloop.session.folder import RunFolder
 
-__all__ = ["record_hang_in", "watch_for_hangs"]
+__all__ = ["end_run_on_hang", "record_hang_in"]
 
 STOPPED_ITSELF: Final = 5  # Exit code; see docs/exit-codes.md
 
 
 @contextmanager
-def watch_for_hangs(seconds: float | None = None) -> Iterator[None]:
+def end_run_on_hang(seconds: float | None = None) -> Iterator[None]:
     """Ends a run whose ranks hang and prints why. Does nothing with one process or inside another watch."""
     if int(os.environ.get("WORLD_SIZE", "1")) < 2:
         yield
@@ -43,16 +42,10 @@ def record_hang_in(folder: RunFolder, step: Callable[[], int]) -> None:
     def record(sentence: str) -> None:
         folder.guest = True  # if the training thread wakes up, it must not write run.json again
         try:
-            folder.leave_word(
-                status="hung",
-                step=step(),
-                message=f"{sentence} Continue with: trueloop resume {folder.path}",
-                ended=time.time(),
-            )
+            message = f"{sentence} Continue with: trueloop resume {folder.path}"
+            folder.leave_word(status="hung", step=step(), message=message, ended=time.time())
         except (OSError, NotARun) as error:  # the folder may be on an unreachable machine
-            sys.stderr.write(
-                f"note: {folder.path}/run.json could not be written ({error}): it still says that the run is running.\n"
-            )
+            sys.stderr.write(f"note: {folder.path}/run.json could not be written ({error}): it still says 'running'.\n")
 
     set_hang_recorder(record)
 
@@ -62,7 +55,5 @@ def _show(finding: Finding) -> None:
     from trueloop.report.from_check import finding_card
 
     Live(sys.stderr, color=True).show(finding_card(finding))
-    sys.stderr.write(
-        "The run was stopped: its ranks would have waited forever. `trueloop resume runs/NAME` resumes it.\n"
-    )
+    sys.stderr.write("The run was stopped: its ranks would have waited forever. Go on: `trueloop resume runs/NAME`.\n")
     sys.stderr.flush()

@@ -1,5 +1,4 @@
-"""Who listens to a run: metrics file, curves, trackers, rules and display. One audience per run, in its first
-process."""
+"""Who listens to a run: metrics file, curves, trackers, rules and display; one audience, in its first process."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

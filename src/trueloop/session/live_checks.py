@@ -27,6 +27,7 @@ from trueloop.usercode.settings import Settings
 
 __all__ = ["LiveChecks", "rules_for_runs"]
 
+# Reason of the `RunEnded` event for each ending of a run
 REASON: Final[Mapping[str, Literal["finished", "interrupted", "exception"]]] = {
     "finished": "finished",
     "early-stopped": "finished",
@@ -36,7 +37,6 @@ REASON: Final[Mapping[str, Literal["finished", "interrupted", "exception"]]] = {
     "failed": "exception",
     "hung": "interrupted",
 }
-"""Reason of the `RunEnded` event for each ending of a run."""
 
 
 def rules_for_runs(settings: Settings) -> tuple[type[Rule], ...]:
@@ -80,9 +80,7 @@ class _Record:
         except OSError as error:
             if not self.failure:
                 reason = error.strerror or error
-                self.failure = (
-                    f"Events are no longer written to {self.path} ({reason}). The rules still check this run."
-                )
+                self.failure = f"Events are no longer written to {self.path} ({reason}). Rules still check this run."
                 self.say(self.failure)
 
 
@@ -98,8 +96,7 @@ class LiveChecks(Hook):
         self.folder, self.say = folder, say
         self.settings = settings or Settings()
         self.checker = Checker(rules_for_runs(self.settings))
-        self.verdict: Verdict | None = None
-        """Set when the run has ended."""
+        self.verdict: Verdict | None = None  # Set when the run has ended
         self._tally = Tally()
         self._record = _Record(folder / "events.jsonl", say)
         self._said: set[str] = set()

@@ -14,6 +14,7 @@ __all__ = ["RunSummary", "Status", "by_metric", "read_runs", "summary_of"]
 
 Status = Literal["running", "finished", "stopped", "killed", "collapsed", "hung", "failed", "damaged"]
 
+# What run.json says of a run that nobody trains -> its status; one that still says 'running' was killed.
 STATUS: Final[Mapping[str, Status]] = {
     "finished": "finished",
     "early-stopped": "finished",
@@ -22,8 +23,6 @@ STATUS: Final[Mapping[str, Status]] = {
     "collapsed": "collapsed",
     "hung": "hung",
 }
-"""What run.json says of a run that nobody trains -> its status. One that still says 'running' was killed before it
-could say more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +66,7 @@ def _summary_or_damage(path: Path) -> RunSummary | None:
 
 
 def summary_of(path: Path) -> RunSummary:
-    """Raises NotARun. Where the run stands is read from its rows while it runs, and after a kill that left run.json
-    behind."""
+    """Raises NotARun. The step is read from the rows while a run runs, and after a kill that left run.json behind."""
     about = read_about(path)
     held = running(path)
     status: Status = "running" if held else STATUS.get(str(about.get("status")), "failed")
@@ -76,12 +74,11 @@ def summary_of(path: Path) -> RunSummary:
     last = last_row(path)
     metric = str(about.get("metric") or "")
     higher = bool(about.get("higher_is_better", metric not in ("", "loss")))
-    best, best_step = _number(about.get("best")), about.get("best_step")
+    best, best_step = about.get("best"), about.get("best_step")
     under_way = status in ("running", "killed")
     if under_way or best is None:
-        values = [
-            (row.values[metric], row.step) for row in rows if row.kind == "valid" and row.best and metric in row.values
-        ]
+        valid = (row for row in rows if row.kind == "valid" and row.best)
+        values = [(row.values[metric], row.step) for row in valid if metric in row.values]
         best, best_step = values[-1] if values else (None, None)
     tests = [row.values for row in rows if row.kind == "test"]
     return RunSummary(
@@ -95,7 +92,7 @@ def summary_of(path: Path) -> RunSummary:
         total_steps=about.get("total_steps"),
         metric=metric,
         higher_is_better=higher,
-        best=best,
+        best=None if best is None else float(best),
         best_step=best_step,
         test={name: value for name, value in tests[-1].items() if name != "seconds"} if tests else None,
         collapse=_collapse(about.get("collapse")),
@@ -106,13 +103,8 @@ def _collapse(told: Any) -> str:
     return str(told.get("sentence", "")) if isinstance(told, dict) and told.get("recovered_at") is None else ""
 
 
-def _number(value: Any) -> float | None:
-    return None if value is None else float(value)
-
-
 def by_metric(runs: list[RunSummary]) -> list[RunSummary]:
-    """The best first, by what each run was chosen by: values of different metrics are not compared. Runs without a
-    value come last."""
+    """The best first, by the metric of each run: different metrics are not compared. Runs without a value come last."""
 
     def rank(run: RunSummary) -> tuple[bool, str, float]:
         if run.best is None or math.isnan(run.best):

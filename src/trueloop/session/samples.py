@@ -23,11 +23,8 @@ from trueloop.torch_private.dataloader import shut_down_workers
 
 __all__ = ["Samples", "read_samples"]
 
-AT_ONCE: Final = 1024
-"""Samples that are fetched at once of a split in memory: enough to be quick, too few to be seen in the memory that a
-run takes."""
-TOGETHER: Final = 10
-"""Samples that come over from another process together: one by one, the way costs more than the reading."""
+AT_ONCE: Final = 1024  # samples fetched at once of a split in memory: quick, and not visible in the run's memory
+TOGETHER: Final = 10  # samples sent together from another process: one by one, that costs more than the reading
 
 
 @dataclass(frozen=True)
@@ -128,8 +125,8 @@ def _as_it_is(read: Any) -> Any:
 
 
 def _spread(length: int, count: int) -> Tensor:
-    """So many numbers below `length`, evenly spaced, in an order of which any beginning is spread over all of it:
-    halves, quarters, eighths (the bits of their places, read backwards). No random number is drawn for it."""
+    """So many numbers below `length`, evenly spaced; any beginning of their order is spread over all of it: halves,
+    quarters, eighths (the bits of their places, read backwards). Draws no random number."""
     places = torch.arange(count)
     bits = max(1, (count - 1).bit_length())
     backwards = sum(((places >> bit) & 1) << (bits - 1 - bit) for bit in range(bits))
@@ -138,10 +135,8 @@ def _spread(length: int, count: int) -> Tensor:
 
 def _hashes(batch: Batch) -> Iterator[bytes]:
     count = size_of(batch.inputs)
-    rows = [
-        each.detach().cpu().reshape(count, -1).contiguous().view(torch.uint8).numpy()
-        for each in tensors_in(batch.inputs)
-    ]
+    flat = (each.detach().cpu().reshape(count, -1).contiguous() for each in tensors_in(batch.inputs))
+    rows = [each.view(torch.uint8).numpy() for each in flat]
     for number in range(count):
         made = blake2b(digest_size=16)
         for row in rows:

@@ -1,5 +1,4 @@
-"""Several processes, one run: the first makes or opens the folder and writes in it; the others are its guests, and fail
-with it."""
+"""Several processes, one run: the first makes or opens the folder and writes in it; the others are its guests."""
 
 from collections.abc import Callable
 
@@ -11,8 +10,7 @@ __all__ = ["open_shared_folder"]
 
 
 def open_shared_folder(peers: Peers, make: Callable[[], RunFolder]) -> RunFolder:
-    """What the first process has made, on all of them; or its error, on all of them: nobody may wait for one that has
-    left."""
+    """What the first process has made, on all of them; or its error: nobody may wait for one that has left."""
     folder: RunFolder | None = None
     error: TrueloopError | None = None
     if peers.first:

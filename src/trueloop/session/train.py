@@ -1,5 +1,4 @@
-"""`trueloop.train(recipe)` and `trueloop train`: the same. Opens the run's folder, trains, tests, and records how it
-ended."""
+"""`trueloop.train(recipe)` and `trueloop train`: opens the run's folder, trains, tests, and records how it ended."""
 
 import os
 import platform
@@ -8,6 +7,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,7 +32,7 @@ from trueloop.recipe.validate import validate
 from trueloop.session.baseline import Found, kept_baseline, read_baseline
 from trueloop.session.facts import write_facts
 from trueloop.session.folder import RunFolder
-from trueloop.session.hang_watch import record_hang_in, watch_for_hangs
+from trueloop.session.hang_watch import end_run_on_hang, record_hang_in
 from trueloop.session.listeners import Listeners, open_listeners
 from trueloop.session.live_checks import rules_for_runs
 from trueloop.session.shared_folder import open_shared_folder
@@ -76,11 +76,10 @@ def train(
     found = None if baseline is None else read_baseline(baseline, Path(runs), recipe)
     request = DataRequest(Path(data) if data else None, download, recipe.seed)
     about = {"recipe": describe(recipe), "origin": origin, "data": str(data) if data else None, "machine": _machine()}
-    with watch_for_hangs(), joined():
+    with end_run_on_hang(), joined():
         peers = find_peers(pick_device(recipe.device))
-        folder = open_shared_folder(
-            peers, lambda: RunFolder.create(Path(runs), name or recipe.name, about, named=bool(name))
-        )
+        create = partial(RunFolder.create, Path(runs), name or recipe.name, about, named=bool(name))
+        folder = open_shared_folder(peers, create)
         with _session(recipe, request, folder, hooks, resumed=False) as session:
             _begin(session, found, resumed=False)
             session.ending = run_loop(session.loop)
@@ -96,10 +95,9 @@ def resume(
     origin: dict[str, Any] | None = None,
     hand_on_signals: bool = True,
 ) -> Trained:
-    """Resume a run of the same recipe from its newest valid checkpoint. A finished run continues if the recipe is
-    longer now."""
+    """Resume a run of the same recipe from its newest valid checkpoint; a finished one, if the recipe is longer now."""
     _check(recipe)
-    with watch_for_hangs(), joined():
+    with end_run_on_hang(), joined():
         peers = find_peers(pick_device(recipe.device))
         folder = open_shared_folder(peers, lambda: _reopen(Path(path), recipe))
         folder.about.update(recipe=describe(recipe), origin=origin or folder.about.get("origin"))
@@ -127,41 +125,20 @@ def _reopen(path: Path, recipe: Recipe) -> RunFolder:
         more = " To train longer: --set epochs=N." if status == "finished" else ""
         raise Misuse(f"{path} has finished: there is nothing to resume. `trueloop runs` shows its result.{more}")
     before, now = folder.about.get("recipe") or {}, describe(recipe)
-    changed = [
-        f"{key}: {before[key]!r}, now {now[key]!r}"
-        for key in now
-        if key in before and key not in FREE and before[key] != now[key]
-    ]
+    fixed = (key for key in now if key in before and key not in FREE)
+    changed = [f"{key}: {before[key]!r}, now {now[key]!r}" for key in fixed if before[key] != now[key]]
     if changed:
         folder.close()
-        raise BadRecipe(
-            f"{folder.path} was trained with a different recipe ({'; '.join(changed)}). "
-            "Nothing was run: start a new run."
-        )
+        said = f"{folder.path} was trained with a different recipe ({'; '.join(changed)})"
+        raise BadRecipe(f"{said}. Nothing was run: start a new run.")
     return folder
 
 
-FREE: Final = frozenset(
-    [
-        "name",
-        "hooks",
-        "trackers",
-        "keep",
-        "workers",
-        "log_every",
-        "epochs",
-        "steps",
-        "device",
-        "statistics_every",
-        "digest_every",
-        "parallel",
-        "tensor_ranks",
-        "tensor_plan",
-        "save_every",
-        "on_collapse",
-    ]
-)
-"""Fields that may change when a run is resumed: its past stays valid."""
+# Fields that may change when a run is resumed: its past stays valid
+FREE: Final = {
+    *("name", "hooks", "trackers", "keep", "workers", "log_every", "epochs", "steps", "device", "statistics_every"),
+    *("digest_every", "parallel", "tensor_ranks", "tensor_plan", "save_every", "on_collapse"),
+}
 
 
 def _is_longer(recipe: Recipe, about: dict[str, Any]) -> bool:
@@ -191,12 +168,7 @@ class _Session:
 
 @contextmanager
 def _session(
-    recipe: Recipe,
-    request: DataRequest,
-    folder: RunFolder,
-    hooks: Iterable[Hook] | None,
-    *,
-    resumed: bool,
+    recipe: Recipe, request: DataRequest, folder: RunFolder, hooks: Iterable[Hook] | None, *, resumed: bool
 ) -> Iterator[_Session]:
     """Around the loop, whose ending the body sets: builds the run before it, tests and records the ending after it."""
     session: _Session | None = None
@@ -207,16 +179,14 @@ def _session(
         session = _Session(loop, folder, listeners, Ending("failed", 0))
         yield session
         session.ending = _finish(loop, session.ending, folder)
-    except CannotSave as error:
-        assert session is not None
-        state, message = session.loop.state, f"{error} The run stopped. `trueloop resume {folder.path}` continues it."
-        session.ending = Ending(
-            "failed", state.step, message, state.best, state.best_step, metric=session.loop.parts.metric
-        )
     except BaseException as error:
-        refused = not resumed and isinstance(error, (Misuse, MissingExtra))
-        _record_error(session.loop if session else None, folder, error, refused=refused)
-        raise
+        if session is None or not isinstance(error, CannotSave):
+            refused = not resumed and isinstance(error, (Misuse, MissingExtra))
+            _record_error(session.loop if session else None, folder, error, refused=refused)
+            raise
+        state, metric = session.loop.state, session.loop.parts.metric
+        message = f"{error} The run stopped. `trueloop resume {folder.path}` continues it."
+        session.ending = Ending("failed", state.step, message, state.best, state.best_step, metric=metric)
     session.ending = _write_ending(folder, session.ending)
     session.loop.parts.hooks.ended(session.ending)
     folder.close()
@@ -231,35 +201,20 @@ def _begin(session: _Session, baseline: Found | Baseline | None, *, resumed: boo
         loop.recovery.go_back()
     else:
         check_before_training(parts)
-    folder.write(
-        status="running",
-        total_steps=parts.total_steps,
-        metric=parts.metric,
-        higher_is_better=parts.higher_is_better,
-        **({"baseline": check.baseline.to_dict()} if check else {}),
-    )
+    about = {"total_steps": parts.total_steps, "metric": parts.metric, "higher_is_better": parts.higher_is_better}
+    folder.write(status="running", **about, **({"baseline": check.baseline.to_dict()} if check else {}))
     started = time.perf_counter()
     unwritten = "" if folder.guest else write_facts(folder.path, parts)
     loop.log.clock += time.perf_counter() - started  # not training time
     notes = (parts.strategy.note, lr_note(parts.recipe), parts.batches.note, *parts.splits.notes)
-    start = Start(
-        folder.path.name,
-        parts.strategy.kind(parts.model).__name__,
-        sum(parameter.numel() for parameter in parts.model.parameters()),
-        str(parts.device),
-        parts.batches.samples,
-        parts.total_steps,
-        parts.batches.steps_per_epoch,
-        loop.state.step,
-        tuple(filter(None, (*notes, *session.listeners.notes, unwritten))),
-        str(folder.path),
-    )
-    parts.hooks.started(start)
+    notes = tuple(filter(None, (*notes, *session.listeners.notes, unwritten)))
+    model, size = parts.strategy.kind(parts.model).__name__, sum(each.numel() for each in parts.model.parameters())
+    counts = (parts.batches.samples, parts.total_steps, parts.batches.steps_per_epoch, loop.state.step)
+    parts.hooks.started(Start(folder.path.name, model, size, str(parts.device), *counts, notes, str(folder.path)))
 
 
 def _record_error(loop: Loop | None, folder: RunFolder, error: BaseException, *, refused: bool) -> None:
-    """An error, or a second Ctrl-C, which does not wait for the disk: an unfinished save leaves the checkpoint before
-    it."""
+    """An error, or a second Ctrl-C, which does not wait for the disk: an unfinished save leaves the one before it."""
     step = loop.state.step if loop else 0
     if refused and step == 0:
         folder.discard()

@@ -8,8 +8,7 @@ __all__ = ["result_metadata", "saved", "saved_names", "saved_result"]
 
 
 def saved(node: Any, name: str, default: Any = None) -> Any:
-    """What an operation keeps for its backward under a name: a tensor, a number, sizes. Raises RuntimeError if it was
-    freed or overwritten. 2.11+"""
+    """What an operation keeps for its backward under a name. Raises RuntimeError if it was freed or changed. 2.11+"""
     return getattr(node, f"_saved_{name}", default)
 
 

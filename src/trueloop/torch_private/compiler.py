@@ -18,13 +18,13 @@ __all__ = ["OptimizedModule", "compile_counts", "compile_seconds", "compiler_cal
 __all__ += ["forget_collective", "has_compiled", "hide_from_compiler", "is_compiled", "is_compiler_error"]
 __all__ += ["register_collective", "reset_compiler", "set_known_module_call", "set_recompile_limit"]
 
-compiler_callback: Final = get_eval_frame_callback
-"""Not None while torch.compile's frames run: then any Python function that is called may be compiled. 2.11+"""
+compiler_callback: Final = (
+    get_eval_frame_callback  # not None in torch.compile's frames: any called function may be compiled. 2.11+
+)
 
 
 def hide_from_compiler(code: CodeType) -> None:
-    """Never compile a frame of this code. Inside compiled code it is still inlined: `passes_by` is a constant there.
-    2.11+"""
+    """Never compile a frame of this code. Compiled code still inlines it: `passes_by` is a constant there. 2.11+"""
     skip_code(code)
 
 

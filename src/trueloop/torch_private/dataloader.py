@@ -30,9 +30,8 @@ def pending_batch(frame: FrameType) -> PendingBatch | None:
     if iterator is None:
         return None
     workers = tuple(worker.pid for worker in getattr(iterator, "_workers", ()))
-    return PendingBatch(
-        id(iterator), getattr(iterator, "_num_yielded", 0), getattr(iterator, "_dataset", None), workers
-    )
+    number, dataset = getattr(iterator, "_num_yielded", 0), getattr(iterator, "_dataset", None)
+    return PendingBatch(id(iterator), number, dataset, workers)
 
 
 def stacks_samples(iterator: Any) -> bool:

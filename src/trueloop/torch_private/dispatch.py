@@ -15,8 +15,7 @@ __all__ += ["operator_packet", "operator_schema", "pytree", "tracing_state", "un
 # TorchDispatchMode: sees every operator call. FakeTensorMode: runs a model on shapes alone; unset_fake_temporarily:
 # real tensors inside it. pytree: flattens nested containers of tensors. 2.11+
 
-is_transformed: Final[Callable[[], Any]] = torch._C._functorch.peek_interpreter_stack
-"""Not None inside torch.func: vmap, grad, jvp ... 2.11+"""
+is_transformed: Final[Callable[[], Any]] = torch._C._functorch.peek_interpreter_stack  # in torch.func. 2.11+
 tracing_state: Final[Callable[[], Any]] = torch._C._get_tracing_state  # Not None inside torch.jit.trace. 2.11+
 dispatch_modes: Final[Callable[[], int]] = torch._C._len_torch_dispatch_stack
 """The number of active dispatch modes (fake tensors, flop counters). 2.11+"""

@@ -1,5 +1,4 @@
-"""torch's compiler backend by its inner entry points. Importing it takes seconds: import it in the function that needs
-it."""
+"""torch's compiler backend by its inner entry points. Importing it takes seconds: import it where it is needed."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -25,7 +24,6 @@ def trace_graph(function: Callable[..., Any], inputs: Sequence[Tensor]) -> torch
 
 
 def compile_graph(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Any:
-    """Compiles a graph and puts nothing around it: no guards, no autograd. Random numbers are drawn as eager torch
-    draws them. 2.11+"""
+    """Compiles a graph with nothing around it: no guards, no autograd. Draws random numbers like eager torch. 2.11+"""
     with config.patch(fallback_random=True):
         return compile_fx_inner(graph, inputs)

@@ -13,17 +13,8 @@ from torch.nn.modules.dropout import _DropoutNd as DropoutNd
 from torch.nn.modules.loss import _Loss as Loss
 
 __all__ = ["APPLY", "BUFFERS", "CALL_FRAMES", "COMPILED_CALL", "EXTRA_STATE", "FORWARD_HOOKS", "HOOKS", "LOAD_FRAME"]
-__all__ += [
-    "MEMBERS",
-    "SYNC_BUFFERS",
-    "WRAPPED_MODULE",
-    "BatchNorm",
-    "ConvNd",
-    "ConvTransposeNd",
-    "DropoutNd",
-    "Loss",
-    "NormBase",
-]
+__all__ += ["MEMBERS", "SYNC_BUFFERS", "WRAPPED_MODULE", "BatchNorm", "ConvNd", "ConvTransposeNd", "DropoutNd"]
+__all__ += ["Loss", "NormBase"]
 __all__ += ["has_forward_hooks", "is_compiled_in_place", "is_initialized", "own_buffers", "own_modules"]
 __all__ += ["own_parameters"]
 
@@ -38,21 +29,16 @@ own_modules: Final[Callable[[nn.Module], dict[str, nn.Module | None]]] = attrget
 """A module's children by attribute, duplicates included; `named_children` leaves those out. 2.11+"""
 
 BUFFERS: Final = "_buffers"
-MEMBERS: Final = ("_parameters", BUFFERS, "_modules")
-"""The attributes behind `own_parameters`, `own_buffers` and `own_modules`. 2.11+"""
+MEMBERS: Final = ("_parameters", BUFFERS, "_modules")  # behind own_parameters, own_buffers and own_modules. 2.11+
 FORWARD_HOOKS: Final = ("_forward_hooks", "_forward_pre_hooks")  # Attributes that hold the hooks of a forward. 2.11+
-HOOKS: Final = (*FORWARD_HOOKS, "_backward_hooks", "_backward_pre_hooks")
-"""Attributes that hold all hooks of a module's call. 2.11+"""
+HOOKS: Final = (*FORWARD_HOOKS, "_backward_hooks", "_backward_pre_hooks")  # of all hooks of a module's call. 2.11+
 COMPILED_CALL: Final = "_compiled_call_impl"  # The attribute that `module.compile()` sets; None otherwise. 2.11+
 CALL_FRAMES: Final = ("_wrapped_call_impl", "_call_impl")  # Functions between `model(x)` and `forward`. 2.11+
-LOAD_FRAME: Final = "_load_from_state_dict"
-"""The function in which `load_state_dict(assign=True)` sets attributes. 2.11+"""
-WRAPPED_MODULE: Final = "_orig_mod"
-"""The attribute of `torch.compile(module)` that holds the module; its state_dict has it as a prefix. 2.11+"""
+LOAD_FRAME: Final = "_load_from_state_dict"  # where `load_state_dict(assign=True)` sets attributes. 2.11+
+WRAPPED_MODULE: Final = "_orig_mod"  # in `torch.compile(module)`: the module, and a prefix in its state_dict. 2.11+
 EXTRA_STATE: Final = "_extra_state"  # How the key of `get_extra_state` in a state_dict ends. 2.11+
 SYNC_BUFFERS: Final = "_sync_buffers"  # The method of DistributedDataParallel that broadcasts buffers. 2.11+
-APPLY: Final = "_apply"
-"""The method behind `to`, `cuda`, `half` ...: a class that overrides it moves its own tensors. 2.11+"""
+APPLY: Final = "_apply"  # behind `to`, `cuda`, `half` ...: a class that overrides it moves its own tensors. 2.11+
 
 
 def has_forward_hooks(module: nn.Module) -> bool:

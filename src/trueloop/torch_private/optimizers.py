@@ -9,11 +9,9 @@ from torch.optim import optimizer as base
 
 __all__ = ["SCHEDULER_KEYS", "has_step_hooks", "steps_running", "unscales_in_step"]
 
-SCHEDULER_KEYS: Final = ("_last_lr", "_step_count")
-"""Keys by which the state_dict of a learning rate scheduler is recognized. 2.11+"""
+SCHEDULER_KEYS: Final = ("_last_lr", "_step_count")  # in the state_dict of a learning rate scheduler. 2.11+
 
-_STEP: Final = Optimizer.profile_hook_step(lambda: None).__code__
-"""The frame that torch puts around every `step()` and runs the hooks in. 2.11+"""
+_STEP: Final = Optimizer.profile_hook_step(lambda: None).__code__  # around every `step()` and its hooks. 2.11+
 
 
 def steps_running() -> int:
@@ -28,12 +26,8 @@ def steps_running() -> int:
 
 def has_step_hooks(optimizer: Optimizer) -> bool:
     """Would `optimizer.step()` run a hook, its own or a global one? 2.11+"""
-    return bool(
-        optimizer._optimizer_step_pre_hooks
-        or optimizer._optimizer_step_post_hooks
-        or base._global_optimizer_pre_hooks
-        or base._global_optimizer_post_hooks
-    )
+    own = optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks
+    return bool(own or base._global_optimizer_pre_hooks or base._global_optimizer_post_hooks)
 
 
 def unscales_in_step(optimizer: Optimizer) -> bool:

@@ -33,18 +33,17 @@ from trueloop.torch_private.dispatch import pytree
 
 __all__ = ["CompiledStep", "Compiler", "inductor"]
 
-ROUNDING: Final = 1e-4
-"""Largest relative difference of a loss or a gradient from the model's own: sums in a different order. Errors are
-larger."""
-CANCELLED: Final = 1e-2
-"""Gradients with a smaller share of the total norm are compared with that share: a sum that cancels out (a bias before
-a batch norm) is noise."""
+ROUNDING: Final = 1e-4  # largest relative difference from the model's own: sums in a different order; errors are larger
+CANCELLED: Final = (
+    1e-2  # of the total norm: smaller gradients are compared with that, since a sum that cancels out is noise
+)
 _FIX: Final = "Nothing was trained: set program=eager."
 
+Divisor = int | float | Tensor
 Shape = tuple[torch.Size, tuple[int, ...], torch.dtype]
 Function = Callable[[list[Tensor]], Sequence[Tensor]]
+# Takes a graph and its fake inputs; returns the compiled function
 Compiler = Callable[[torch.fx.GraphModule, list[Tensor]], Function]
-"""Takes a graph and its fake inputs; returns the compiled function."""
 
 
 def inductor(graph: torch.fx.GraphModule, places: list[Tensor]) -> Function:
@@ -71,10 +70,8 @@ class CompiledStep(Program):
         self._trained = [tensors[name] for name in self._names]
         self._fixed = [tensors[name] for name in self._fixed_names]
         self._shapes: list[Shape] = []
-        self._unreached: set[int] = set()
-        """Parameters that the loss does not depend on: their gradient is None, not zero."""
-        self._shared: set[int] = set()
-        """Gradients that share memory with another tensor: returned as copies, since they may be changed in place."""
+        self._unreached: set[int] = set()  # parameters that the loss does not depend on: their gradient is None
+        self._shared: set[int] = set()  # gradients that share memory with another tensor: returned as copies
         self._divisors: dict[int | float, Tensor] = {}
         self._without_mkldnn = False
         self._call: Function = _not_prepared
@@ -96,9 +93,7 @@ class CompiledStep(Program):
                 parameter.grad = gradient if parameter.grad is None else parameter.grad.add_(gradient)
         return loss
 
-    def _computed(
-        self, micro: Batch, divisor: int | float | Tensor, seeds: Tensor
-    ) -> tuple[Tensor, list[Tensor | None]]:
+    def _computed(self, micro: Batch, divisor: Divisor, seeds: Tensor) -> tuple[Tensor, list[Tensor | None]]:
         leaves = pytree.tree_leaves(tuple(micro))
         with torch.no_grad(), self._matmul_backend():
             loss, *found = self._call([seeds, self._divisor(divisor), *self._trained, *self._fixed, *leaves])
@@ -118,8 +113,7 @@ class CompiledStep(Program):
 
     @contextmanager
     def _matmul_backend(self) -> Iterator[None]:
-        """On ARM, oneDNN computes products with a transposed matrix (every linear layer's forward) and gains nothing
-        from a second core."""
+        """On ARM, oneDNN computes products with a transposed matrix and gains nothing from a second core."""
         before = torch.backends.mkldnn.enabled
         if self._without_mkldnn:
             torch.backends.mkldnn.enabled = False  # type: ignore[assignment]
@@ -129,8 +123,7 @@ class CompiledStep(Program):
             torch.backends.mkldnn.enabled = before
 
     def _run_hooks(self, micro: Batch, divisor: int | float | Tensor) -> None:
-        """The same step through the model, so that hooks on its layers run. Random states, buffers and gradients stay
-        as they are."""
+        """The same step through the model, so that hooks run. Random states, buffers and gradients stay as they are."""
         before = [parameter.grad for parameter in self._trained]
         with fence(), self.parts.guard.buffers.preserved():
             self._through_model(micro, divisor)
@@ -198,9 +191,7 @@ class CompiledStep(Program):
                 return self.compiler(graph, fake)
         except Exception as error:
             reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-            raise BadRecipe(
-                f"program=compiled_step cannot compile this model and its loss as one function: {reason} {_FIX}"
-            ) from error
+            raise BadRecipe(f"program=compiled_step cannot compile model and loss as one: {reason} {_FIX}") from error
 
     def _check(self, micro: Batch, targets: int | Tensor, seeds: Tensor) -> None:
         """The same batch and the same dropout, through the plain model and compiled."""
@@ -241,9 +232,7 @@ class CompiledStep(Program):
 
 def _shape(leaf: Any) -> Shape:
     if not isinstance(leaf, Tensor):
-        raise BadRecipe(
-            f"program=compiled_step needs batches of tensors; this one holds a {type(leaf).__name__}. {_FIX}"
-        )
+        raise BadRecipe(f"program=compiled_step needs batches of tensors; this has a {type(leaf).__name__}. {_FIX}")
     return leaf.shape, leaf.stride(), leaf.dtype
 
 
@@ -251,12 +240,10 @@ def _without_idle_copies(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """Buffers that the forward did not write need not be copied back."""
     aten = torch.ops.aten
     for node in list(graph.graph.nodes):
-        if (
-            node.target is aten.copy_.default
-            and node.args[1].target is aten.clone.default
-            and node.args[1].args[0] is node.args[0]
-        ):
-            graph.graph.erase_node(node)
+        if node.target is aten.copy_.default:
+            into, source = node.args
+            if source.target is aten.clone.default and source.args[0] is into:
+                graph.graph.erase_node(node)
     graph.graph.eliminate_dead_code()
     graph.recompile()
     return graph

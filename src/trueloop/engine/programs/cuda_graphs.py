@@ -9,6 +9,7 @@ Steps that an observer looks at (the first ones, those of the layer statistics) 
 """
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final, final
@@ -21,7 +22,6 @@ from trueloop.engine.batches import Window
 from trueloop.engine.compile_model import compile_model
 from trueloop.engine.nonfinite_guard import clear_gradients
 from trueloop.engine.parts import Parts
-from trueloop.engine.programs.device_order import DeviceOrders
 from trueloop.engine.programs.device_update import DeviceUpdate
 from trueloop.engine.programs.eager import Eager
 from trueloop.engine.programs.graph_recorder import CudaGraphRecorder, GraphRecorder, Work
@@ -34,11 +34,9 @@ from trueloop.measure.randomness import fence
 from trueloop.parallel.gradient import clip, norm_of
 from trueloop.torch_private.dispatch import pytree
 
-__all__ = ["CudaGraphs", "replay_lengths"]
+__all__ = ["CudaGraphs", "DeviceOrders", "replay_lengths"]
 
-ROUNDING: Final = 1e-4
-"""Largest relative difference of a replayed loss from the computed one: other kernels may be chosen while recording.
-Errors are larger."""
+ROUNDING: Final = 1e-4  # largest relative difference of a replayed loss: kernels may differ while recording
 _FIX: Final = "Nothing was trained: set program=eager."
 
 
@@ -67,15 +65,14 @@ class CudaGraphs(Program):
     def __init__(self, parts: Parts, state: State, recorder: GraphRecorder | None = None) -> None:
         self.parts, self.state = parts, state
         self.recorder = recorder or CudaGraphRecorder(parts.device)
-        self.gathers_inside = parts.splits.augment is None
-        """Are batches gathered inside the graph? Not with augmentation, which seeds each batch."""
+        self.gathers_inside = parts.splits.augment is None  # not with augmentation, which seeds each batch
         if parts.peers.world > 1:
             raise BadRecipe(f"program=cuda_graphs needs one process, and there are {parts.peers.world}. {_FIX}")
         if parts.batches.resident is None:
             raise BadRecipe(f"program=cuda_graphs needs the data on the device ({parts.batches.note}). {_FIX}")
         self.update = DeviceUpdate(parts.optimizer, parts.guard.fused_step, compiled=parts.recipe.compile != "off")
+        # steps of the recordings, rising from 1
         self.lengths = replay_lengths(parts.recipe.steps_per_replay, parts.recipe.log_every)
-        """Steps of the recordings, rising from 1."""
         self._rates = torch.zeros(0)
         self._recorded: dict[tuple[int, int], _Slots] = {}
         self._optimizer_state: Any = None
@@ -104,8 +101,7 @@ class CudaGraphs(Program):
         return batch if prepare is None else Batch(prepare(batch.inputs), batch.targets)
 
     def _compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Separately for each size, unless the recipe says otherwise: there are two, the batch and the rest of an
-        epoch."""
+        """Separately for each size, unless the recipe says otherwise: the batch, and the rest of an epoch."""
         recipe = self.parts.recipe
         dynamic = False if recipe.compile_dynamic is None else recipe.compile_dynamic
         called: Callable[..., Any] = compile_model(replace(recipe, compile_dynamic=dynamic), function)
@@ -289,8 +285,7 @@ class CudaGraphs(Program):
 
 
 def replay_lengths(most: int, log_every: int) -> tuple[int, ...]:
-    """How many steps are recorded at once: `most`, or fewer if stretches of that length fill the interval between two
-    rows of metrics; and its halves down to 1, for the rest of an interval."""
+    """Steps recorded at once: `most`, or fewer if that fills the interval of two metrics rows; and its halves to 1."""
     filling = max(steps for steps in range(1, most + 1) if log_every % steps == 0)
     longest = filling if 2 * filling > most else most
     halves = [longest >> times for times in range(longest.bit_length())]
@@ -316,3 +311,35 @@ def _nothing() -> None:
 def _row(values: Any, number: int) -> Any:
     """The same row of every tensor inside."""
     return pytree.tree_map(lambda each: each[number], values)
+
+
+@final
+class DeviceOrders:
+    """The order of the samples on the device, of one epoch and the next. A thread computes the next epoch's order while
+    this one is trained; earlier ones are dropped, and computed again if the run goes back."""
+
+    def __init__(self, order_of: Callable[[int], Tensor], device: torch.device) -> None:
+        self._order_of, self.device = order_of, device
+        self._ready: dict[int, Tensor] = {}
+        self._coming: dict[int, Future[Tensor]] = {}
+
+    def of(self, epoch: int) -> Tensor:
+        """Waits for the thread if it is still computing this one; not for the device."""
+        if epoch not in self._ready:
+            coming = self._coming.pop(epoch, None)
+            order = self._computed(epoch) if coming is None else coming.result()
+            self._ready = {known: kept for known, kept in self._ready.items() if known == epoch - 1}
+            self._ready[epoch] = order.to(self.device, non_blocking=True)
+        return self._ready[epoch]
+
+    def prepare(self, epoch: int) -> None:
+        """Start computing it."""
+        if epoch in self._ready or epoch in self._coming:
+            return
+        thread = ThreadPoolExecutor(1, thread_name_prefix="trueloop-order")
+        self._coming = {epoch: thread.submit(self._computed, epoch)}
+        thread.shutdown(wait=False)  # it ends when the order is computed
+
+    def _computed(self, epoch: int) -> Tensor:
+        order = self._order_of(epoch)
+        return order.pin_memory() if self.device.type == "cuda" else order  # so that its copy does not block the host

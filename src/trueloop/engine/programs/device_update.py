@@ -29,9 +29,7 @@ __all__ = ["DeviceUpdate", "adam_step"]
 
 _ADAMS: Final = (torch.optim.Adam, torch.optim.AdamW)
 _KNOWN: Final = (*_ADAMS, torch.optim.SGD)
-SMALL: Final = 1 << 23
-"""Parameters up to which the compiled formula is faster: beyond that memory bandwidth dominates, and many tensors take
-minutes to compile."""
+SMALL: Final = 1 << 23  # parameters up to which the compiled formula is faster; many tensors take minutes to compile
 _UNSUPPORTED: Final = ("amsgrad", "maximize", "differentiable", "dampening")
 
 
@@ -45,9 +43,9 @@ class DeviceUpdate:
         self._parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         small = sum(parameter.numel() for parameter in self._parameters) <= SMALL
         self._compiled = compiled and small and type(optimizer) in _ADAMS
-        self._formula: Callable[..., None] = (
-            torch.compile(adam_step, fullgraph=True, dynamic=False) if self._compiled else adam_step
-        )
+        self._formula: Callable[..., None] = adam_step
+        if self._compiled:
+            self._formula = torch.compile(adam_step, fullgraph=True, dynamic=False)
 
     def create_state(self, skipped: Tensor) -> None:
         """Create the optimizer's state by a skipped step (`skipped` is 1): its tensors must exist before recording."""
@@ -100,9 +98,8 @@ def require_supported(optimizer: torch.optim.Optimizer) -> None:
     for group in optimizer.param_groups:
         wrong = [name for name in _UNSUPPORTED if group.get(name)] + ([] if group.get("fused") else ["fused=False"])
         if wrong:
-            raise BadRecipe(
-                f"program=cuda_graphs does not support {kind.__name__} with {wrong[0]}. Nothing was trained: remove it."
-            )
+            what = f"{kind.__name__} with {wrong[0]}"
+            raise BadRecipe(f"program=cuda_graphs does not support {what}. Nothing was trained: remove it.")
 
 
 @torch.no_grad()
@@ -120,9 +117,7 @@ def adam_step(
     decoupled: bool,
 ) -> None:
     """Adam's formula, or AdamW's (`decoupled`), in operations that the compiler fuses into one kernel.
-
-    A skipped step multiplies its change by 0, so the change is made finite first.
-    """
+    A skipped step multiplies its change by 0, so the change is made finite first."""
     taken = 1 - skipped
     count.add_(taken)
     steps = count[0].clamp(min=1)

@@ -18,10 +18,8 @@ from torch.overrides import TorchFunctionMode
 
 __all__ = ["HashedDropout", "draw_seeds", "keep_mask"]
 
-_FIRST, _SECOND = 0x7FEB352D, 0x846CA68B - 2**32
-"""Odd factors that spread few changed bits over half of the result's bits (C. Wellons, "lowbias32", 2018)."""
-_LAYER_STRIDE: Final = 0x9E3779B9 - 2**32
-"""Between the offsets of two layers: multiples of the golden ratio fill the 32-bit range evenly."""
+_FIRST, _SECOND = 0x7FEB352D, 0x846CA68B - 2**32  # odd factors that spread changed bits ("lowbias32", C. Wellons 2018)
+_LAYER_STRIDE: Final = 0x9E3779B9 - 2**32  # between two layers: multiples of the golden ratio fill the range evenly
 
 
 def draw_seeds() -> Tensor:
