@@ -127,9 +127,7 @@ def test_a_model_with_a_weight_more_is_of_another_run(tmp_path: Path) -> None:
     written(store, pieces(), *trained())
     other = Net()
     other.more = nn.Parameter(torch.zeros(1))
-    with pytest.raises(
-        BadCheckpoint, match=r"holds no model/more: it is of a different model\. Nothing was loaded\."
-    ):
+    with pytest.raises(BadCheckpoint, match=r"holds no model/more: it is of a different model\. Nothing was loaded\."):
         pieces().read(store, NAME).fill_model("model", other)
 
 

@@ -54,7 +54,8 @@ class ResultDifference:
         if self.loss > ROUNDING or not math.isfinite(self.loss):
             return f"the loss is {self.one:.6g} {first} and {self.two:.6g} {second}"
         if self.outputs > ROUNDING:
-            return f"the loss is equal, but outputs {first} and {second} differ by {self.outputs:.2g} of their scale"
+            differ = f"differ by {self.outputs:.2g} of their scale"
+            return f"the loss is equal, but the outputs {first} and {second} {differ}"
         share = f"{self.gradients:.2g} of its scale"
         return f"loss and outputs are equal, but the gradient of {self.worst} differs by {share}"
 

@@ -50,8 +50,9 @@ class Checkpoints:
         self.parts: dict[str, Stateful] = {name: part for name, part in parts.items() if part is not None}
         for name, part in self.parts.items():
             if not isinstance(part, Stateful):
-                kind = type(part).__name__
-                raise Misuse(f"{name}= is {kind}, without state_dict() and load_state_dict(). Nothing was saved.")
+                raise Misuse(
+                    f"{name}= is {type(part).__name__}, without state_dict() and load_state_dict(). Nothing was saved."
+                )
         if not self.parts:
             raise Misuse("There is nothing to save: name the parts: Checkpoints(folder, model=model).")
         self.store = folder if isinstance(folder, Store) else Folder(Path(folder))

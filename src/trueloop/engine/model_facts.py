@@ -301,7 +301,7 @@ class _Operations(TorchDispatchMode):
         return out
 
     def _loss(self, args: tuple[Any, ...], out: tuple[Tensor, ...]) -> None:
-        """Its products and its room are out of sight; the gradient of its weight is no activation."""
+        """Its products and its room are out of sight; the gradient of its weight is not an activation."""
         hidden, weight, precision = args[0], args[1], args[4]
         self.look.own.add(storage_id(out[2].untyped_storage()))
         self.look.scores += len(hidden) * len(weight) * precision.itemsize

@@ -21,7 +21,7 @@ class Program(ABC):
     replays: bool = False
 
     def prepare(self) -> None:
-        """Before the first step: compile or record, and check the result. Raises BadRecipe. Changes no number."""
+        """Before the first step: compile or record, and check the result. Raises BadRecipe. The run stays the same."""
 
     def windows(self, next_look: Callable[[], int]) -> Iterator[Window]:
         """What the loop trains on, without end. `next_look`: the next step that an observer wants to see."""
