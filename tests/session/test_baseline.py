@@ -230,7 +230,7 @@ def never(request: DataRequest) -> Splits:
         ("rows", "is damaged"),
         ("other", "uses metric=loss and this recipe metric=accuracy"),
         ("empty", "has no validation"),
-        ("fallen", "has collapsed itself"),
+        ("fallen", "has collapsed"),
         (".", "holds no run"),
     ],
 )

@@ -144,7 +144,8 @@ def read_training(data: bytes, shown: str) -> dict[str, Any]:
         # torch's reason, without its advice to load the file with weights_only=False.
         lines = [line.strip() for line in str(error).splitlines() if "nsupported" in line or "not allowed" in line]
         reason = (lines or [type(error).__name__])[0][:160]
-        raise BadCheckpoint(f"{shown} is not safe to read and was refused; no code in it was run. ({reason})") from None
+        said = f"{shown} is not safe to read and was refused; no code in it was executed"
+        raise BadCheckpoint(f"{said}. ({reason})") from None
     if not isinstance(values, dict):
         raise BadCheckpoint(f"{shown} holds a {type(values).__name__}, not a dict.")
     return values

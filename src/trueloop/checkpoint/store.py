@@ -130,7 +130,7 @@ def check_manifest(manifest: dict[str, Any], shown: str) -> dict[str, Any]:
     """The manifest, if its format is known and it names only files of its own folder."""
     if manifest.get("format", FORMAT) not in KNOWN:
         format, newest = manifest["format"], max(KNOWN)
-        raise BadCheckpoint(f"{shown} has format {format!r}; this trueloop reads up to {newest}: use a newer one.")
+        raise BadCheckpoint(f"{shown} has format {format!r}; this trueloop reads up to {newest}: use a newer trueloop.")
     files = manifest.get("files")
     entries = files.items() if isinstance(files, dict) else [("", None)]
     plain = ((_FILE.fullmatch(file), entry) for file, entry in entries)

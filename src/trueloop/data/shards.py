@@ -40,14 +40,23 @@ RANGE: Final = re.compile(r"\{(\d+)\.\.(\d+)\}")
 BLOCK: Final = 512  # Bytes of a tar block; a tar ends with a block of zeros
 
 
+# Named functions: a sample list is pickled on its way to a worker.
+def _picture(data: bytes) -> Tensor:
+    return picture(BytesIO(data), channels=3)
+
+
+def _array(data: bytes) -> Tensor:
+    return torch.from_numpy(np.load(BytesIO(data), allow_pickle=False))
+
+
 # Decoder by file extension. Images become uint8 [3, height, width]; arrays may not hold Python objects.
 DECODERS: Final[Mapping[str, Decoder]] = MappingProxyType(
     {
-        **dict.fromkeys(("jpg", "jpeg", "png", "webp", "ppm"), lambda data: picture(BytesIO(data), channels=3)),
+        **dict.fromkeys(("jpg", "jpeg", "png", "webp", "ppm"), _picture),
         **dict.fromkeys(("cls", "cls2", "index", "id"), int),
         **dict.fromkeys(("txt", "text"), bytes.decode),
         "json": json.loads,
-        "npy": lambda data: torch.from_numpy(np.load(BytesIO(data), allow_pickle=False)),
+        "npy": _array,
     }
 )
 

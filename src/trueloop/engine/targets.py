@@ -108,7 +108,8 @@ def require_zero_or_one(targets: Tensor, at: str, task: str) -> None:
         cure = "targets -1 and 1 become 0 and 1 by (targets + 1) / 2"
     elif not float(value).is_integer():
         cure = "probabilities need a loss of your own; quantities are task='regression'"
-    raise BadData(f"{at}: {task} needs targets 0 or 1; {_place(first)} is {value:g}. Nothing was trained: {cure}.")
+    wrong = f"target {_place(first)} is {value:g}"
+    raise BadData(f"{at}: {task} needs targets 0 or 1; {wrong}. Nothing was trained: {cure}.")
 
 
 def require_same_shape(output: Tensor, targets: Tensor, at: str, task: str) -> None:
