@@ -46,6 +46,7 @@ _ROWWISE: Final = frozenset({
 })  # fmt: skip
 """Operations whose result has the samples of their first input where that has them."""
 _CONSTANTS: Final = ("zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full", "fill_", "zero_")
+_ADDITIONS: Final = ("add", "__add__", "__radd__", "__iadd__", "add_")
 _MOST: Final = 24  # operations to follow back
 
 
@@ -157,7 +158,7 @@ class ProgramView:
 
     def sample_dim(self, value: int) -> int | None:
         """The dimension of the samples, if it is certain: of a batch that PyTorch stacked, of rows picked by an index
-        of samples, of a list that was stacked; followed through operations that keep it."""
+        of samples, of windows of a series that were stacked; followed through operations that keep it."""
         for _ in range(_MOST):
             if self.values[value].origin == "batch":
                 return 0
@@ -165,7 +166,7 @@ class ProgramView:
             if maker is None or not maker.inputs:
                 return None
             if maker.name == "stack":
-                return 0 if dict(maker.options).get("dim", dict(maker.options).get("1", "0")) == "0" else None
+                return 0 if self._stacks_windows(maker) else None
             if maker.name == "__getitem__" and self._picks_rows(maker):
                 return 0
             source = maker.inputs[0]
@@ -226,8 +227,38 @@ class ProgramView:
             and index[0].shape == picked[:1]
         )
 
+    def _stacks_windows(self, operation: Operation) -> bool:
+        """`stack([data[i:i + n] for i in starts])`: a list of time steps looks the same but is not cut by a slice."""
+        makers = [self.maker(index) for index in operation.inputs]
+        windows = all(m is not None and m.name == "__getitem__" and _slices(m) for m in makers)
+        sources = {m.inputs[0] for m in makers if m is not None and m.inputs}
+        return windows and len(sources) == 1 and (self.option(operation, "dim", 1) or "0") == "0"
+
     def value(self, index: int) -> Value:
         return self.values[index]
+
+    @cached_property
+    def _with_parameters(self) -> frozenset[int]:
+        reading = (o for o in self.operations if o.model >= 0)
+        return frozenset(o.model for o in reading if any(self.values[i].origin == "parameter" for i in o.inputs))
+
+    def in_model(self, operation: Operation) -> bool:
+        """It ran in the forward of a module with parameters; a loss module has none."""
+        return operation.model in self._with_parameters
+
+    def terms(self, loss: int) -> list[int]:
+        """The numbers that were added up to a loss; the loss itself if nothing was added."""
+        found: list[int] = []
+        waiting = [loss]
+        while waiting:
+            value = waiting.pop()
+            maker = self.maker(value)
+            scalars = maker is not None and maker.name in _ADDITIONS and self.values[value].shape == ()
+            if maker is None or not scalars or len(found) > _MOST:
+                found.append(value)
+            else:
+                waiting += maker.inputs[::-1]
+        return found
 
     def place_of(self, value: int) -> Place | None:
         """The line that made a value."""
@@ -247,3 +278,9 @@ class ProgramView:
             return None
         rank = len(self.values[operation.inputs[0]].shape)
         return int(text) % rank if rank else None
+
+
+def _slices(operation: Operation) -> bool:
+    """`data[a:b]`, with both ends."""
+    texts = [text for _, text in operation.options]
+    return len(texts) == 1 and texts[0].startswith("slice(") and "None, None" not in texts[0]

@@ -3,7 +3,8 @@
 What it sees
 ------------
 In a recorded training step, a log-probability (or a ratio of probabilities) is multiplied by a difference of returns
-and predicted values, and that difference still has its graph.
+and predicted values, normalized or not. That difference still has its graph, and the same predicted values also enter
+a loss of their own in this step.
 
 Why it hurts
 ------------
@@ -12,7 +13,7 @@ loss moves the critic too: it predicts whatever makes the loss small, not the re
 
 Evidence
 --------
-The shapes of both factors, and the line that computed the difference.
+The shape of the advantage, and the line that computed the difference.
 
 Use instead
 -----------
@@ -20,21 +21,25 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: differences without a graph, and products that hold no log-probability.
+Not reported: differences without a graph, products that hold no log-probability, differences of probabilities or of
+their logarithms (KL divergence, entropy), and a policy that has its own backward and optimizer step before the critic
+clears its gradients.
 """
 
 from typing import Final
 
-from trueloop.event import StepProgram
+from trueloop.event import Operation, StepProgram
 from trueloop.rules.program_view import VIEWS, ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, on_line
 
 __all__ = ["AdvantageNotDetached"]
 
 _PRODUCTS: Final = ("mul", "__mul__", "__rmul__", "multiply")
-_DIFFERENCES: Final = ("sub", "__sub__", "__rsub__", "subtract")
+_DIFFERENCES: Final = ("sub", "__sub__", "__rsub__", "subtract", "rsub")
+_QUOTIENTS: Final = ("div", "__truediv__", "true_divide", "divide")
 _LOG_PATH: Final = VIEWS | {"stack", "cat", "gather", "sum", "neg", "__getitem__", "squeeze", "log_prob", "add", "sub",
                             "__neg__", "mean", "broadcast_tensors", "clamp"}  # fmt: skip
+_PROBABILITIES: Final = ("softmax", "sigmoid", "exp")
 _LOGS: Final = ("log_softmax", "logsumexp", "log", "logsigmoid")
 
 
@@ -45,34 +50,82 @@ class AdvantageNotDetached(Rule, code="LOS114", severity=Severity.ERROR):
         if event.phase != "training":
             return
         view = ProgramView(event)
-        for operation in event.operations:
-            if operation.name not in _PRODUCTS or len(operation.inputs) != 2:
+        products = [(o, *found) for o in event.operations if (found := _policy_term(view, o)) is not None]
+        trained = _behind_losses(view, {id(operation) for operation, _, _ in products})
+        for operation, difference, values in products:
+            if values not in trained:
                 continue
-            if operation.outputs[0] not in view.on_loss_path:
-                continue
-            for policy, advantage in (operation.inputs, operation.inputs[::-1]):
-                made = _difference(view, advantage)
-                if made is None or not view.values[policy].grad or not _is_log_probability(view, policy):
-                    continue
-                place = view.place_of(made)
-                yield self.finding(
-                    event,
-                    f"A log-probability is multiplied by an advantage that has a graph{on_line(place, operation.place)}"
-                    ": the policy's loss sends gradients into the critic.",
-                    fix="Detach the predicted values: `advantage = returns - values.detach()`.",
-                    evidence={"shape": list(view.values[advantage].shape), "advantage_at": place},
-                    place=place or operation.place,
-                )
+            place = view.place_of(difference)
+            yield self.finding(
+                event,
+                f"A log-probability is multiplied by an advantage that has a graph{on_line(operation.place, place)}"
+                ": the policy's loss sends gradients into the critic.",
+                fix="Detach the predicted values: `advantage = returns - values.detach()`.",
+                evidence={"shape": list(view.values[difference].shape), "multiplied_at": operation.place},
+                place=place or operation.place,
+            )
 
 
-def _difference(view: ProgramView, value: int) -> int | None:
-    """The difference of numbers without a graph and predictions with one that a value was made by, behind reshapes."""
-    value = view.through_views(value)
-    maker = view.maker(value)
-    if maker is None or maker.name not in _DIFFERENCES or len(maker.inputs) != 2 or not view.values[value].grad:
+def _policy_term(view: ProgramView, operation: Operation) -> tuple[int, int] | None:
+    """The advantage and the critic's values behind it, in a product with a log-probability; None in other products."""
+    if operation.name not in _PRODUCTS or len(operation.inputs) != 2 or view.in_model(operation):
         return None
-    graphs = [view.values[index].grad for index in maker.inputs]
-    return value if graphs.count(True) == 1 and view.values[value].shape != () else None
+    if operation.outputs[0] not in view.on_loss_path:
+        return None
+    for policy, advantage in (operation.inputs, operation.inputs[::-1]):
+        found = _difference(view, advantage)
+        if found is not None and view.values[policy].grad and _is_log_probability(view, policy):
+            return found
+    return None
+
+
+def _difference(view: ProgramView, value: int) -> tuple[int, int] | None:
+    """The difference of numbers without a graph and predictions with one that a value was made by, behind reshapes and
+    normalization, and these predictions."""
+    for _ in range(8):
+        if not view.values[value].grad:
+            return None
+        value = view.through_views(value)
+        maker = view.maker(value)
+        if maker is None or not maker.inputs:
+            return None
+        graphs = [view.values[index].grad for index in maker.inputs]
+        if maker.name in _DIFFERENCES and len(graphs) == 2 and graphs.count(True) == 1:
+            predicted = maker.inputs[graphs.index(True)]
+            return None if _is_probability(view, predicted) else (value, _source(view, predicted))
+        averages = len(graphs) == 2 and getattr(view.maker(maker.inputs[1]), "name", "") == "mean"
+        if maker.name not in (*_QUOTIENTS, "__getitem__") and not (maker.name in _DIFFERENCES and averages):
+            return None
+        value = maker.inputs[0]
+    return None
+
+
+def _is_probability(view: ProgramView, value: int) -> bool:
+    maker = view.maker(view.through_views(value))
+    return (maker is not None and maker.name in _PROBABILITIES) or _is_log_probability(view, value)
+
+
+def _source(view: ProgramView, value: int) -> int:
+    """The value behind reshapes and slices."""
+    for _ in range(8):
+        value = view.through_views(value)
+        maker = view.maker(value)
+        if maker is None or maker.name not in ("__getitem__", "stack", "cat") or not maker.inputs:
+            return value
+        value = maker.inputs[0]
+    return value
+
+
+def _behind_losses(view: ProgramView, without: set[int]) -> set[int]:
+    """What the losses were computed from, leaving out these operations."""
+    seen, waiting = set(view.program.losses), list(view.program.losses)
+    while waiting:
+        maker = view.maker(waiting.pop())
+        for index in () if maker is None or id(maker) in without else maker.inputs:
+            if index not in seen:
+                seen.add(index)
+                waiting.append(index)
+    return seen
 
 
 def _is_log_probability(view: ProgramView, value: int) -> bool:
@@ -91,4 +144,6 @@ def _is_log_probability(view: ProgramView, value: int) -> bool:
                 waiting += behind.inputs
         elif maker.name in _LOG_PATH or maker.name in _DIFFERENCES:
             waiting += maker.inputs[:64]
+        elif maker.name in _PRODUCTS and len(maker.inputs) == 1:
+            waiting += maker.inputs
     return False

@@ -2,8 +2,9 @@
 
 What it sees
 ------------
-In a recorded training step, one line computes a loss several times, with a graph, and only the result of the last time
-is part of what backward is called on.
+In at least three recorded training steps, and in all of them, one line computes a loss several times, with a graph,
+and only the last result is part of what backward is called on. The others were computed from the same activations, or
+from the same data by different weights.
 
 Why it hurts
 ------------
@@ -22,49 +23,86 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: losses that are only measured (without a graph), and lines of which at least two results are used.
+Not reported: losses that are only measured (without a graph, or on different data), losses that were compared with one
+another (the smallest of several is trained), and lines of which a different result is trained in any recorded step.
 """
 
 from collections import Counter
 from typing import Final
 
-from trueloop.event import Place, StepProgram
+from trueloop.event import Place, RunEnded, StepProgram
 from trueloop.rules.program_view import LOSSES, ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["LossDropped"]
 
-LEAST: Final = 2
-PROGRAMS: Final = 2  # recorded steps that must agree
+PROGRAMS: Final = 3  # recorded steps that must agree
+_REDUCTIONS: Final = LOSSES | {"mean", "sum"}
+_CHOICES: Final = frozenset({
+    "lt", "__lt__", "gt", "__gt__", "le", "__le__", "ge", "__ge__", "min", "max", "minimum", "maximum", "argmin",
+    "argmax", "sort", "argsort", "topk", "grad", "backward",
+})  # fmt: skip
+"""Operations that choose among losses, or differentiate them."""
 
 
 class LossDropped(Rule, code="LOS115", severity=Severity.WARNING):
     not_applicable = "no training step was recorded"
 
     def __init__(self) -> None:
-        self._seen: Counter[Place | None] = Counter()
+        self._dropped: Counter[Place | None] = Counter()
+        self._used: set[Place | None] = set()  # lines of which a result before the last was used
+        self._last: dict[Place | None, tuple[StepProgram, int]] = {}
 
-    def on_step_program(self, event: StepProgram) -> Findings:
-        if event.phase != "training" or not event.losses or len(set(event.losses)) != 1:
+    def on_step_program(self, event: StepProgram) -> None:
+        if event.phase != "training" or not event.complete or not event.losses:
             return
         view = ProgramView(event)
-        made: dict[Place | None, list[int]] = {}
+        computed: dict[Place | None, list[int]] = {}
         for operation in event.operations:
-            if operation.name in LOSSES and operation.model < 0 and operation.outputs:
+            if operation.name in _REDUCTIONS and operation.outputs and not view.in_model(operation):
                 value = view.values[operation.outputs[0]]
                 if value.grad and value.shape == ():
-                    made.setdefault(operation.place, []).append(operation.outputs[0])
-        for place, results in made.items():
-            used = [result for result in results if result in view.on_loss_path]
-            if len(results) < LEAST or used != results[-1:]:
+                    computed.setdefault(operation.place, []).append(operation.outputs[0])
+        for place, results in computed.items():
+            used = [result in view.on_loss_path for result in results]
+            if any(used[:-1]) or len(set(event.losses)) != 1:
+                self._used.add(place)
+            elif len(results) > 1 and used[-1] and all(_is_task(view, r, results[-1]) for r in results[:-1]):
+                self._dropped[place] += 1
+                self._last[place] = event, len(results)
+
+    def on_run_ended(self, _: RunEnded) -> Findings:
+        for place, steps in self._dropped.items():
+            if steps < PROGRAMS or place in self._used:
                 continue
-            self._seen[place] += 1
-            if self._seen[place] >= PROGRAMS:
-                yield self.finding(
-                    event,
-                    f"This line computes {len(results)} losses in a step and only the last one reaches backward: the "
-                    f"other {len(results) - 1} are not trained.",
-                    fix="Add the losses up (`total = total + loss`), and call backward on the sum.",
-                    evidence={"computed": len(results), "used": len(used)},
-                    place=place,
-                )
+            event, count = self._last[place]
+            yield self.finding(
+                event,
+                f"This line computes {count} losses in a step and only the last one reaches backward: the other "
+                f"{count - 1} are not trained.",
+                fix="Add the losses up (`total = total + loss`), and call backward on the sum.",
+                evidence={"computed": count, "used": 1, "steps": steps},
+                place=place,
+            )
+
+
+def _is_task(view: ProgramView, dropped: int, kept: int) -> bool:
+    """Two losses of one forward: from shared activations, or from shared data by different weights; and the dropped one
+    was not compared with others."""
+    one, other = set(view.behind(dropped)), set(view.behind(kept))
+    weights = [{i for i in values if view.values[i].origin == "parameter"} for values in (one, other)]
+    shared = one & other
+    activations = any(i in view.learned and i not in weights[0] and view.values[i].grad for i in shared)
+    data = any(i in view.from_data for i in shared)
+    return (activations or (data and bool(weights[0] - weights[1]))) and not _is_chosen(view, dropped)
+
+
+def _is_chosen(view: ProgramView, value: int) -> bool:
+    waiting, seen = [value], {value}
+    while waiting and len(seen) < 200:
+        for operation in view.readers.get(waiting.pop(), ()):
+            if operation.name in _CHOICES:
+                return True
+            waiting += [index for index in operation.outputs if index not in seen]
+            seen.update(operation.outputs)
+    return False

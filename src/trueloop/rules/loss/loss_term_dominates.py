@@ -2,13 +2,13 @@
 
 What it sees
 ------------
-In all recorded training steps the loss adds two terms that both have gradients, and one of them is more than a thousand
-times the other.
+In at least three recorded training steps, and in all of them, the loss adds two distances between a prediction and a
+target (squared or absolute errors, cross-entropy) that share weights, and one is more than a thousand times the other.
 
 Why it hurts
 ------------
-The optimizer sees the large term only. The small one is computed, printed and not learned: a target in milliseconds
-beside one in seconds, a term that is summed beside one that is averaged, a weight with a wrong exponent.
+The shared weights learn the large term only. The small one is computed, printed and hardly learned: a target in
+milliseconds beside one in seconds, or a weight with a wrong exponent.
 
 Evidence
 --------
@@ -22,27 +22,32 @@ Bring the terms to one scale: normalize the targets, or give the large term a we
 
 When it is fine
 ---------------
-Not reported: penalties on weights (they do not depend on data), and terms whose ratio falls below a thousand in any
-recorded step.
+Not reported: terms with a small weight in front, penalties, terms without a target or with a target that a model
+computed (policy gradients, KL, consistency, distillation), models that share no weights, and terms whose ratio falls
+below a thousand in any recorded step.
 """
 
 from collections import defaultdict
 from typing import Final
 
-from trueloop.event import Place, RunEnded, StepProgram
-from trueloop.rules.program_view import ProgramView
+from trueloop.event import Operation, Place, RunEnded, StepProgram
+from trueloop.rules.program_view import LOSSES, VIEWS, ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["LossTermDominates"]
 
 RATIO: Final = 1000.0
 PROGRAMS: Final = 3
-_SUMS: Final = frozenset({"add", "__add__", "__radd__", "__iadd__"})
+SMALL: Final = 0.1  # a weight that makes a term small on purpose
+_SCALES: Final = frozenset({"mul", "__mul__", "__rmul__", "div", "__truediv__", "true_divide"})
+_SIGNED: Final = frozenset({"kl_div", "poisson_nll_loss", "gaussian_nll_loss", "ctc_loss"})
+_SIZES: Final = frozenset({"pow", "__pow__", "square", "abs"})
+_DIFFERENCES: Final = frozenset({"sub", "__sub__", "__rsub__", "subtract"})
 
 
 class LossTermDominates(Rule, code="LOS117", severity=Severity.WARNING):
     not_applicable = "no training step was recorded"
-    explained_by = ("mean-and-sum-mixed",)
+    explained_by = ("mean-and-sum-mixed", "loss-diverges", "nan-or-inf", "loss-term-without-gradient")
 
     def __init__(self) -> None:
         self._pairs: dict[Place | None, list[tuple[float, float]]] = defaultdict(list)
@@ -52,31 +57,76 @@ class LossTermDominates(Rule, code="LOS117", severity=Severity.WARNING):
         if event.phase != "training":
             return
         view = ProgramView(event)
-        for operation in event.operations:
-            if operation.name not in _SUMS or len(operation.inputs) != 2 or operation.model >= 0:
-                continue
-            terms = [view.values[index] for index in operation.inputs]
-            if operation.outputs[0] not in view.on_loss_path or any(t.shape != () or not t.grad for t in terms):
-                continue
-            if any(index not in view.from_data for index in operation.inputs):
-                continue
-            numbers = [abs(term.mean) for term in terms if term.mean is not None]
-            if len(numbers) == 2:
+        for loss in dict.fromkeys(event.losses):
+            root = view.through_views(loss)
+            terms = [value for value in view.terms(root) if _is_distance(view, value)]
+            terms.sort(key=lambda value: abs(view.values[value].mean or 0.0))
+            if len(terms) >= 2:
+                small, large = terms[0], terms[-1]
+                numbers = [abs(view.values[value].mean or 0.0) for value in (large, small)]
+                if not _share_weights(view, small, large):
+                    numbers[1] = numbers[0]
                 self._event = event
-                self._pairs[operation.place].append((max(numbers), min(numbers)))
+                self._pairs[view.place_of(root)].append((numbers[0], numbers[1]))
 
     def on_run_ended(self, _: RunEnded) -> Findings:
         for place, pairs in self._pairs.items():
-            if len(pairs) < PROGRAMS or any(large < RATIO * small for large, small in pairs) or self._event is None:
+            if len(pairs) < PROGRAMS or self._event is None:
+                continue
+            if any(small == 0 or large < RATIO * small for large, small in pairs):
                 continue
             large, small = pairs[-1]
-            if small == 0:
-                continue
             yield self.finding(
                 self._event,
-                f"One term of the loss is {large:.4g} and the other {small:.4g}, in all {len(pairs)} recorded steps: "
-                "only the large one is learned.",
+                f"One term of the loss is {large:.4g} and another {small:.4g}, at least {RATIO:,.0f} times apart in all "
+                f"{len(pairs)} recorded steps: the weights that they share learn the large one only.",
                 fix="Bring the terms to one scale: normalize the targets of the large one, or weight it.",
                 evidence={"large": [round(a, 6) for a, _ in pairs], "small": [round(b, 6) for _, b in pairs]},
                 place=place,
             )
+
+
+def _is_distance(view: ProgramView, value: int) -> bool:
+    """A number that is never negative, from predictions and a target that no model computed; without a small weight."""
+    for _ in range(8):
+        maker = view.maker(value)
+        if maker is None or not maker.inputs or not view.values[value].grad:
+            return False
+        if maker.name in LOSSES - _SIGNED:
+            return _has_target(view, maker)
+        if maker.name in ("mean", "sum"):
+            behind = view.maker(view.through_views(maker.inputs[0]))
+            if behind is not None and behind.name == "sum" and behind.inputs:
+                behind = view.maker(behind.inputs[0])
+            error = None if behind is None or behind.name not in _SIZES else view.maker(behind.inputs[0])
+            return error is not None and error.name in _DIFFERENCES and _has_target(view, error)
+        if maker.name in _SCALES:
+            if len(maker.inputs) != 1 or _weight(maker) < SMALL:
+                return False
+        elif maker.name not in VIEWS:
+            return False
+        value = maker.inputs[0]
+    return False
+
+
+def _has_target(view: ProgramView, operation: Operation) -> bool:
+    if len(operation.inputs) < 2:
+        return False
+    one, other = (index in view.learned for index in operation.inputs[:2])
+    target = operation.inputs[1 if one else 0]
+    return one != other and target in view.from_data
+
+
+def _share_weights(view: ProgramView, one: int, other: int) -> bool:
+    shared = set(view.behind(one)) & set(view.behind(other))
+    return any(view.values[index].origin == "parameter" and view.values[index].grad for index in shared)
+
+
+def _weight(operation: Operation) -> float:
+    for _, text in operation.options:
+        try:
+            number = abs(float(text))
+        except ValueError:
+            continue
+        return number if operation.name in ("mul", "__mul__", "__rmul__") else 1 / max(number, 1e-12)
+    return 1.0

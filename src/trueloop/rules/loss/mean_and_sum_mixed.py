@@ -2,8 +2,8 @@
 
 What it sees
 ------------
-In a recorded training step the loss adds two terms. One is the mean of its elements; the other is the sum of elements
-of the whole batch, and is not divided by their number.
+In a recorded training step the loss adds terms that depend on data. One is the mean of its elements; another is the
+sum of at least 64 elements of the batch, is not divided by their number, and is the larger one.
 
 Why it hurts
 ------------
@@ -20,24 +20,22 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: sums over weights (penalties), sums that are divided or scaled by a small factor, and terms that are both
-sums or both means.
+Not reported: sums over weights (penalties), sums that are divided or scaled down by a factor of 4 or more, sums that
+are smaller than the mean, and terms that are all sums or all means.
 """
 
 from math import prod
 from typing import Final
 
 from trueloop.event import Operation, StepProgram
-from trueloop.rules.program_view import VIEWS, ProgramView
+from trueloop.rules.program_view import LOSSES, VIEWS, ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["MeanAndSumMixed"]
 
-_SUMS: Final = frozenset({"add", "__add__", "__radd__", "__iadd__", "sub", "__sub__"})
 _SCALES: Final = frozenset({"mul", "__mul__", "__rmul__", "neg", "__neg__"})
-_MEANS: Final = frozenset({"mean", "mse_loss", "l1_loss", "cross_entropy", "binary_cross_entropy_with_logits",
-                           "binary_cross_entropy", "smooth_l1_loss", "huber_loss", "nll_loss"})  # fmt: skip
-SMALL: Final = 0.05  # a factor that makes up for the sum
+_QUOTIENTS: Final = frozenset({"div", "__truediv__", "true_divide"})
+SMALL: Final = 0.25  # a factor from which on a sum may have been scaled on purpose
 LEAST: Final = 64  # elements
 
 
@@ -48,60 +46,70 @@ class MeanAndSumMixed(Rule, code="LOS116", severity=Severity.WARNING):
         if event.phase != "training":
             return
         view = ProgramView(event)
-        for operation in event.operations:
-            if operation.name not in _SUMS or len(operation.inputs) != 2 or operation.model >= 0:
+        for loss in dict.fromkeys(event.losses):
+            root = view.through_views(loss)
+            reduced = [(value, *kind) for value in view.terms(root) if (kind := _reduction(view, value))]
+            sums = [(_size(view, value), count) for value, kind, count in reduced if kind == "sum" and count >= LEAST]
+            means = [_size(view, value) for value, kind, _ in reduced if kind == "mean"]
+            if not sums or not means or max(sums)[0] <= max(means):
                 continue
-            if operation.outputs[0] not in view.on_loss_path or view.values[operation.outputs[0]].shape != ():
-                continue
-            kinds = [_reduction(view, index) for index in operation.inputs]
-            if any(kind is None for kind in kinds):
-                continue
-            (one, _), (other, _) = kinds  # type: ignore[misc]
-            if {one, other} != {"mean", "sum"}:
-                continue
-            summed = operation.inputs[0 if one == "sum" else 1]
-            averaged = operation.inputs[1 if one == "sum" else 0]
-            count = next(number for kind, number in kinds if kind == "sum")  # type: ignore[misc]
-            big, small = view.values[summed].mean, view.values[averaged].mean
+            (big, count), small = max(sums), max(means)
             yield self.finding(
                 event,
-                f"The loss adds a mean ({small:.4g}) and a sum over {count} elements of the batch ({big:.4g}).",
+                f"The loss adds a mean ({small:.4g}) and a sum over {count:,} elements of the batch ({big:.4g}).",
                 fix="Reduce both terms the same way: `.sum(dim=1).mean()` for the sum over features.",
                 evidence={"sum": big, "mean": small, "elements": count},
-                place=operation.place,
+                place=view.place_of(root),
             )
+
+
+def _size(view: ProgramView, value: int) -> float:
+    return abs(view.values[value].mean or 0.0)
 
 
 def _reduction(view: ProgramView, value: int) -> tuple[str, int] | None:
     """How a scalar was reduced over the batch, through factors that are not small: (mean or sum, elements)."""
-    for _ in range(6):
+    factor = 1.0
+    for _ in range(8):
         maker = view.maker(value)
-        if maker is None or not maker.inputs or not view.values[value].grad:
+        if maker is None or not maker.inputs or not view.values[value].grad or value not in view.from_data:
             return None
-        if maker.name in _SCALES and len(maker.inputs) == 1:
-            if _factor(maker) < SMALL:
+        if maker.name in _SCALES | _QUOTIENTS and len(maker.inputs) == 1:
+            factor *= _factor(maker)
+            if factor <= SMALL:
                 return None
-        elif maker.name in VIEWS:
-            pass
-        elif maker.name in _MEANS:
-            reduced = view.option(maker, "reduction", 99)
-            kind = "sum" if reduced == "sum" else "mean" if reduced in (None, "mean") else ""
-            return (kind, prod(view.values[maker.inputs[0]].shape)) if kind else None
+        elif maker.name in LOSSES:
+            reduction = view.option(maker, "reduction", 99) or "mean"
+            return (reduction, prod(view.values[maker.inputs[0]].shape)) if reduction in ("mean", "sum") else None
+        elif maker.name == "mean":
+            return "mean", prod(view.values[maker.inputs[0]].shape)
         elif maker.name == "sum":
-            shape = view.values[maker.inputs[0]].shape
-            rows = view.sizes_of_samples
-            batch = len(shape) >= 1 and shape[0] in rows and maker.inputs[0] in view.from_data
-            return ("sum", prod(shape)) if batch and prod(shape) >= LEAST and view.dim_of(maker) is None else None
-        else:
+            return _sum(view, maker)
+        elif maker.name not in VIEWS:
             return None
         value = maker.inputs[0]
     return None
 
 
+def _sum(view: ProgramView, operation: Operation) -> tuple[str, int] | None:
+    """A sum over elements, or over sums of them; not one over means."""
+    for _ in range(4):
+        shape = view.values[operation.inputs[0]].shape
+        behind = view.maker(operation.inputs[0])
+        if behind is None or behind.name not in ("sum", "mean") or not behind.inputs:
+            break
+        if behind.name == "mean":
+            return None
+        operation = behind
+    batch = len(shape) >= 1 and shape[0] in view.sizes_of_samples and operation.inputs[0] in view.from_data
+    return ("sum", prod(shape)) if batch else None
+
+
 def _factor(operation: Operation) -> float:
     for _, text in operation.options:
         try:
-            return abs(float(text))
+            number = abs(float(text))
         except ValueError:
             continue
+        return 1 / number if operation.name in _QUOTIENTS and number else number
     return 1.0
