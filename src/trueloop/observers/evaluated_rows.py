@@ -22,6 +22,7 @@ MOST_ELEMENTS: Final = 2**25  # read of each side
 MOST_STRETCHES: Final = 200_000
 WINDOW_ROWS: Final = 256  # of a call
 FEW_LEVELS: Final = 400  # distinct numbers: with fewer, rows are equal by chance
+PIXEL_LEVELS: Final = 64  # distinct numbers: with fewer, rows are not windows of a series
 LEAST_FEATURES: Final = 4  # numbers in a row: shorter rows are equal by chance
 ON_DEVICE: Final = 6  # calls on a device that are read: each makes the host wait
 ALTERNATING: Final = 0.8
@@ -121,7 +122,7 @@ class EvaluatedRowsObserver(Observer):
         line.early.update(row for row in rows if row not in shared)
         if MIXED * len(rows) < sum(row in shared for row in rows) < (1 - MIXED) * len(rows):
             line.mixed |= shared
-        if _is_series(tensors[0]):
+        if trained.inner and _is_series(tensors[0]):
             listed, ends = stretches(tensors[0][:WINDOW_ROWS])
             for row, pieces in zip(rows, listed, strict=False):
                 if pieces[-1]:
@@ -206,7 +207,7 @@ def _train(trained: _Trained, tensors: list[Tensor]) -> None:
         return
     if len(trained.levels) <= FEW_LEVELS:
         trained.levels.update(tensors[0].detach().reshape(-1)[:2048].tolist())
-    if _is_series(tensors[0]) and len(trained.inner) < MOST_STRETCHES:
+    if _is_series(tensors[0]) and len(trained.levels) > PIXEL_LEVELS and len(trained.inner) < MOST_STRETCHES:
         trained.inner.update(_inner(stretches(tensors[0][:WINDOW_ROWS])[0]))
 
 

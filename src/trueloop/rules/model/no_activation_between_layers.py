@@ -22,7 +22,7 @@ When it is fine
 ---------------
 Not reported: a width not above the input and the output (low-rank factors, the code of an autoencoder), a branch beside
 another linear layer on the same input (LoRA), outputs that several others read or that the model returns, frozen
-layers, and anything between the two that is not linear.
+layers, a head behind a backbone that ends in a linear layer, and anything between the two that is not linear.
 """
 
 from typing import Final
@@ -57,6 +57,8 @@ class NoActivationBetweenLayers(Rule, code="MDL111", severity=Severity.WARNING):
             if again != width or width <= min(entering, leaving) or not _both_train(view, operation, following):
                 continue
             names = [view.values[o.inputs[1]].name for o in (operation, following)]
+            if _parent(names[0]) != _parent(names[1]):
+                continue
             yield self.finding(
                 event,
                 f"`{names[0]}` ({entering} to {width}) feeds `{names[1]}` ({width} to {leaving}) without an activation "
@@ -83,6 +85,11 @@ def _both_train(view: ProgramView, *operations: Operation) -> bool:
     """A frozen projection is another matter: it was trained for something else."""
     weights = [view.values[operation.inputs[1]] for operation in operations]
     return all(weight.origin == "parameter" and weight.grad and len(weight.shape) == 2 for weight in weights)
+
+
+def _parent(name: str) -> str:
+    """The module that holds a layer, without numbers: a backbone and the head behind it were not written as one."""
+    return ".".join("#" if part.isdigit() else part for part in name.split(".")[:-2])
 
 
 def _has_sibling(view: ProgramView, operation: Operation) -> bool:
