@@ -5,7 +5,8 @@ from typing import Literal
 
 from trueloop.event.base import Event, Place
 
-__all__ = ["Contents", "FileLoaded", "FileWritten", "Resumed", "SavedCounter", "ScheduleAtResume", "StateReused"]
+__all__ = ["Contents", "FileLoaded", "FileWritten", "Resumed", "SavedCounter", "ScheduleAtResume", "StateMatched"]
+__all__ += ["StateReused"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,3 +93,24 @@ class Resumed(Event):
     scaler_used: bool
     scaler_restored: bool
     random_restored: bool
+    saved_rates: tuple[float, ...] = ()  # learning rates in the file
+
+
+@dataclass(frozen=True, slots=True)
+class StateMatched(Event):
+    """What a `load_state_dict` brought to a model. `place`: that call."""
+
+    model: str
+    strict: bool
+    tensors: int  # in the state
+    parameters: int  # parameters and buffers of the model
+    matched: int  # tensors of the state that the model has by that name
+    their_key: str  # a key of the state without a match; empty: none
+    own_key: str  # a key of the model without a match; empty: none
+    prefix: str  # what to remove from the keys of the state so that more match; empty: nothing helps
+    matched_without: int  # matches then
+    matrices: int  # matched weights with two dimensions or more whose values were read
+    constant: int  # of them: all elements equal
+    nonfinite: int  # of them: with NaN or Inf
+    from_file: bool  # the run has read a file with weights before
+    own_weights: bool  # every tensor of the state is the model's own, although a file was read that nothing used

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from trueloop.event.base import Event, Place
 
 __all__ = ["Backward", "ChangedWeight", "Clipped", "GradientsMeasured", "GraphsAlive", "LayerGradient"]
-__all__ += ["WeightsCompared"]
+__all__ += ["UpdatesUndone", "WeightsCompared"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,3 +90,15 @@ class WeightsCompared(Event):
     index: int  # of the earlier step
     compared: int
     changed: tuple[ChangedWeight, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UpdatesUndone(Event):
+    """Weights before two steps in a row, and between them; on a few steps."""
+
+    optimizer: int
+    name: str
+    index: int  # of the later step
+    compared: int  # weights that the earlier step changed
+    undone: tuple[str, ...]  # of them: those that are again what they were before it
+    constant: tuple[str, ...]  # of these: all elements are equal

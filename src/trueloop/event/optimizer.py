@@ -6,9 +6,10 @@ from typing import Final, Literal
 
 from trueloop.event.base import Event, Place
 
-__all__ = ["SCALE_FREE", "DecaySeen", "FrozenMoved", "FrozenStatisticsMoved", "OptimizerIdle", "OptimizerRebuilt"]
-__all__ += ["ParameterAccount", "ParametersAccounted", "PlateauStepped", "ScheduleBuilt", "ScheduleEnded"]
-__all__ += ["ScheduleStepped", "Stepped", "WeightMove", "WeightsMoved"]
+__all__ = ["SCALE_FREE", "DecaySeen", "FreezingIgnored", "FrozenMoved", "FrozenStatisticsMoved", "FrozenWeights"]
+__all__ += ["LoaderTrained", "OptimizerIdle", "OptimizerRebuilt", "ParameterAccount", "ParametersAccounted"]
+__all__ += ["PlateauStepped", "ScheduleBuilt", "ScheduleEnded", "ScheduleStepped", "Stepped", "WeightCopies"]
+__all__ += ["WeightMove", "WeightsMoved"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,8 @@ class Stepped(Event):
     closure: bool  # the backward calls ran inside the step
     learning_rates: tuple[float, ...]
     scale_free: bool  # Adam and similar: the gradient norm does not change the size of the update
+    discarded: int = 0
+    """Backward calls since its last step, from the line whose gradients it used, that were cleared without any use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,11 @@ class OptimizerRebuilt(Event):
     steps: int  # steps of the earlier one
     parameters_with_state: int  # of the earlier one
     closure: bool  # its steps called a closure
-    weights_continue: bool  # the weights are those after its last step
+    weights_continue: bool  # the weights are those after its last step; measured after one or two steps
+    untouched: bool = False  # nothing has written to its first weight since its last step
+    same_settings: bool = False  # both have the same class and settings
+    passes: int = 0  # most passes over one loader while the earlier one was used
+    same_loaders: bool = False  # the one before it saw the same loaders
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +118,28 @@ class FrozenStatisticsMoved(Event):
     count: int
     steps: int  # between the two measurements
     change: float  # largest change of a running mean
+
+
+@dataclass(frozen=True, slots=True)
+class FreezingIgnored(Event):
+    """An attribute without effect was set to False on parameters or modules that the optimizer updates."""
+
+    model: str
+    attribute: str
+    on: Literal["parameter", "module"]
+    names: tuple[str, ...]  # of the first few
+    parameters: int  # that are trained nevertheless
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenWeights(Event):
+    """A trained model whose only trainable parameters belong to normalization layers or are biases."""
+
+    model: str
+    trained: int  # parameters
+    frozen: tuple[str, ...]  # weight matrices with their initial values that require no gradient; first few
+    count: int
+    values: int  # elements of these
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +227,36 @@ class WeightsMoved(Event):
     steps: int  # steps of the optimizer since the first measurement, this one included
     learning_rate: float  # largest of its groups
     moves: tuple[WeightMove, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LoaderTrained(Event):
+    """A loader over the run, and the steps after its batches. `place`: where its latest pass was started."""
+
+    loader: int
+    built: Place | None
+    passes: int
+    batches: int
+    stretches: int  # times its batches began after those of another loader
+    stepped: tuple[tuple[int, int], ...]  # optimizer, and the batches after which it stepped before the next batch
+    first_pass: int  # passes over all loaders before its first one
+    last_pass: int  # and before its last one
+
+
+@dataclass(frozen=True, slots=True)
+class WeightCopies(Event):
+    """Tensors of the shapes of trained weights that other code updates from them: an average, a target network.
+
+    Measured on sampled steps. `place`: the line that updates them.
+    """
+
+    copies: int
+    weight: str  # name of one weight
+    shared: bool  # the copy is the weight itself: both have the same memory
+    unchanged: int  # copies that the update left exactly as they were
+    follow: float  # median share of the distance to the weight that one update covers; negative: it moves away
+    most: float  # the largest of these shares
+    distance: float  # to the weights, over their norm; median
 
 
 SCALE_FREE: Final = (

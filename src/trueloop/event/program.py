@@ -30,6 +30,10 @@ class Value:
     mean: float | None = None
     same_along: tuple[int, ...] = ()  # dimensions along which it does not vary; measured where no data went in
     constant: bool = False  # all elements are equal
+    trainer: Literal["", "optimizer", "elsewhere", "nobody"] = ""
+    """Of a parameter in training. optimizer: one holds it, or held it; elsewhere: its values were loaded or are written
+    by other code; nobody: it has the values that it had in an
+    earlier program."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ class OptimizerSettings(Event):
     first_norm: float  # of all matrices, at the first step
     last_norm: float  # at the end
     scheduled: Place | None  # where its schedule was built
+    loaded: bool = False  # weights were loaded into some of its parameters, or their model comes from a library
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,9 @@ LEAST_STEPS: Final = 20
 SLOW: Final = 0.02  # momentum below which batch norm follows slowly
 FOLLOWED: Final = 3.0  # updates times momentum: the share of the initial statistics left is exp(-FOLLOWED)
 MOST: Final = 64  # weights examined
+REFRESH: Final = 64  # steps
+
+_Zeros = tuple[list[str], list[tuple[str, float]]]
 
 
 class FinalStateObserver(Observer):
@@ -31,7 +34,8 @@ class FinalStateObserver(Observer):
         self._zero: dict[int, list[tuple[str, weakref.ref[Tensor]]]] = {}
         self._digests: dict[int, tuple[str, int, tuple[int, ...]]] = {}
         """Class, parameter count and digest of models that were freed or are alive."""
-        self._changed: dict[int, int] = {}
+        self._still_zero: dict[int, _Zeros] = {}
+        self._slow: dict[int, tuple[int, float, int]] = {}
 
     @torch.no_grad()
     def module_call_started(self, call: ModuleCall) -> None:
@@ -46,10 +50,21 @@ class FinalStateObserver(Observer):
                 (name, weakref.ref(p)) for name, p in list(call.module.named_parameters())[:MOST] if _is_zero(p)
             ]
 
+    @torch.no_grad()
     def step_ended(self, call: StepCall) -> None:
-        """Models of an ensemble may be gone at the end: their weights are digested now and then."""
-        if call.index & (call.index - 1) == 0 or call.index % 64 == 0:
-            self._digest_living()
+        """Models of a function are gone at the end of the run: they are examined now and then."""
+        if call.index & (call.index - 1) == 0 or call.index % REFRESH == 0:
+            self._examine()
+
+    def _examine(self) -> None:
+        self._digest_living()
+        for known, module in self.objects.living_models():
+            updates = self._training[known.number]
+            if updates >= LEAST_STEPS:
+                self._still_zero[known.number] = self._zero_weights(known.number, module)
+                norms = [m for m in module.modules() if isinstance(m, BatchNorm) and m.track_running_stats]
+                rates = [float(m.momentum) for m in norms if m.momentum is not None and m.momentum < SLOW]
+                self._slow[known.number] = (len(rates), max(rates, default=0.0), updates)
 
     def _digest_living(self) -> None:
         for known, module in self.objects.living_models():
@@ -64,18 +79,17 @@ class FinalStateObserver(Observer):
 
     @torch.no_grad()
     def run_ended(self, end: RunEnd) -> None:
-        self._digest_living()
+        self._examine()
         self._report_identical()
-        for known, module in self.objects.living_models():
-            updates = self._training[known.number]
-            place = self._places.get(known.number)
-            if updates < LEAST_STEPS:
-                continue
-            self._report_zero(known.number, known.name, module, place, updates)
-            slow = [m for m in module.modules() if isinstance(m, BatchNorm) and m.track_running_stats]
-            rates = [float(m.momentum) for m in slow if m.momentum is not None and m.momentum < SLOW]
-            if rates and updates * max(rates) < FOLLOWED:
-                self.emit(BatchNormSettings, place, known.name, len(rates), max(rates), updates)
+        for number, (layers, momentum, updates) in self._slow.items():
+            name, place = self.objects.models[number].name, self._places.get(number)
+            if layers and updates * momentum < FOLLOWED:
+                self.emit(BatchNormSettings, place, name, layers, momentum, updates)
+            still, frozen = self._still_zero[number]
+            if still:
+                self.emit(ZeroWeights, place, name, tuple(still), False, 1.0, updates)
+            for table, share in frozen:
+                self.emit(ZeroWeights, place, name, (table,), True, share, updates)
 
     def _report_identical(self) -> None:
         groups: dict[tuple[str, int, tuple[int, ...]], list[int]] = defaultdict(list)
@@ -86,19 +100,20 @@ class FinalStateObserver(Observer):
             if len(numbers) > 1:
                 self.emit(ModelsIdentical, self._places.get(max(numbers)), name, len(numbers), trained, count)
 
-    def _report_zero(self, number: int, name: str, module: nn.Module, place: Place | None, steps: int) -> None:
+    def _zero_weights(self, number: int, module: nn.Module) -> _Zeros:
+        """Trainable weights that are zero from the first call until now, and frozen tables of zeros."""
         still = [
             key for key, ref in self._zero.get(number, [])
             if (p := ref()) is not None and p.requires_grad and p.ndim >= 2 and _is_zero(p)
-            and p.grad is not None and _is_zero(p.grad)
+            and (p.grad is None or _is_zero(p.grad))
         ]  # fmt: skip
-        if still:
-            self.emit(ZeroWeights, place, name, tuple(still), False, 1.0, steps)
+        frozen = []
         for key, layer in module.named_modules():
             if isinstance(layer, nn.Embedding) and not layer.weight.requires_grad and layer.num_embeddings >= 20:
                 share = (layer.weight == 0).all(1).double().mean().item()
                 if share > 0.5:
-                    self.emit(ZeroWeights, place, name, (f"{key}.weight",), True, share, steps)
+                    frozen.append((f"{key}.weight", share))
+        return still, frozen
 
 
 def _is_zero(tensor: Tensor) -> bool:

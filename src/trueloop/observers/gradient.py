@@ -73,6 +73,8 @@ class _Ledger:
         self.late = False  # the last clip met gradients that a step had already used
         self.made_nonzero = False
         self.thrown_away = False  # A backward computed gradients that were cleared before any step
+        self.discarded: Counter[Place | None] = Counter()  # Backward calls whose gradients nothing used
+        self.intact = True  # The gradients of the step are those of its last backward, clipped or not
         self.forget_backwards()
 
     def forget_backwards(self) -> None:
@@ -82,12 +84,16 @@ class _Ledger:
         self.rescaled = False
         self.emptied = False
         self.length: float | None = None  # norm of one gradient at the last look, where it was read
+        self.weights = (0, 0)  # at the latest backward: steps of the run, and versions of the weights
 
     def living(self) -> list[Tensor]:
         return [p for ref in self.sample if (p := ref()) is not None]
 
     def look(self) -> list[_Mark]:
         return [_mark(p) for p in self.living()]
+
+    def versions(self) -> int:
+        return sum(map(tensor_version, self.living()))
 
     def unchanged_since(self, marks: list[_Mark]) -> bool:
         living = self.living()
@@ -156,6 +162,8 @@ class GradientObserver(Observer):
             self._find_reset(ledger)
             if ledger.emptied:
                 ledger.thrown_away = True
+                if ledger.weights == (self.bus.step, ledger.versions()):  # no optimizer and no other line used them
+                    ledger.discarded += ledger.backwards
                 ledger.forget_backwards()
             ledger.marks = ledger.look()
 
@@ -163,6 +171,7 @@ class GradientObserver(Observer):
         for ledger in self._ledgers.values():
             if not ledger.unchanged_since(ledger.marks):
                 ledger.backwards[call.place] += 1
+                ledger.weights = (self.bus.step, ledger.versions())
                 if ledger.backwards[call.place] > 1:  # the first loss of a window is reduced like the others
                     ledger.averaged[call.place] = ledger.averaged.get(call.place, False) or _is_averaged(call)
                 if self._careful(ledger):
@@ -238,6 +247,7 @@ class GradientObserver(Observer):
         ledger = self._of(optimizer)
         ledger.refresh(optimizer)
         self._find_reset(ledger)
+        ledger.intact = ledger.unchanged_since(ledger.marks)
         if ledger.all_none() and all(p.grad is None for p in parameters_of(optimizer)):
             return "cleared" if ledger.backwards or ledger.thrown_away else "none"
         if ledger.backwards:
@@ -271,6 +281,7 @@ class GradientObserver(Observer):
             closure=call.closure,
             learning_rates=tuple(float(group.get("lr", 0.0)) for group in call.optimizer.param_groups),
             scale_free=name in SCALE_FREE,
+            discarded=ledger.discarded[busiest] if ledger.intact and not call.closure else 0,
         )
 
 

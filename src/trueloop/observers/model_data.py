@@ -71,6 +71,8 @@ class ModelDataObserver(Observer):
         self._pending: list[tuple[_Input, int, Tensor]] = []
         """Inputs of the latest call that wait for their targets: the entry, the batch size, the sampled rows."""
         self._latest: tuple[int, Phase] | None = None
+        self._compared: dict[int, list[Tensor]] = {}
+        """Labels that the predictions of each model were compared with, in recorded evaluations."""
         self._made: set[int] = set()
         """Identities of tensors that were computed since the latest call, in recorded evaluations."""
 
@@ -149,6 +151,7 @@ class ModelDataObserver(Observer):
             for entry, size, rows in self._pending:
                 if len(labels) == 1 and labels[0].numel() == size and entry.rows and entry.rows[-1] is rows:
                     entry.targets[-1] = evenly_spaced(labels[0].detach().reshape(-1), ROWS).cpu().clone()
+                    self._compared.setdefault(self._latest[0], []).append(entry.targets[-1])
         elif len(self._made) < 256:
             self._made.update(id(tensor) for tensor in tensors_in(call.output))
 
@@ -160,7 +163,8 @@ class ModelDataObserver(Observer):
             if entry.rows:
                 self._summarize(model, position, phase, entry)
         for (model, place), targets in self._targets.items():
-            labels = [_labels(targets.values[phase]) for phase in ("training", "evaluation")]
+            evaluated = targets.values["evaluation"] or self._compared.get(model, [])
+            labels = [_labels(targets.values["training"]), _labels(evaluated)]
             if any(labels):
                 counts = targets.calls
                 self.emit(TargetsSummarized, place, model, targets.function, labels[0], labels[1],

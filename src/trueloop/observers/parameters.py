@@ -12,7 +12,7 @@ from typing import Final
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from trueloop.event import ParametersAccounted
+from trueloop.event import ParameterAccount, ParametersAccounted
 from trueloop.measure.parameters import Gradients, ModuleRuns, parameters_of
 from trueloop.observers.observer import Observer
 from trueloop.observers.run_objects import KnownModel, KnownOptimizer, unwrapped
@@ -22,6 +22,7 @@ __all__ = ["ParametersObserver"]
 
 MILESTONES: Final = (2, 5, 10)  # steps of a model's optimizers after which the event is emitted; else at the end
 LONGEST: Final = 100  # steps of the run over which a model is checked
+ABANDONED_AT: Final = (2, 5)  # steps of an optimizer at which its tensors are looked up among the models'
 PATIENCE: Final = 5  # steps of an optimizer before a parameter it holds counts as one without a gradient
 CUTS: Final = 64  # walks behind tensors that were taken out of the graph
 WALKS: Final = 3  # walks over the graph of a model's outputs
@@ -48,6 +49,7 @@ class ParametersObserver(Observer):
         self._closed = 0  # number of closed records
         self._runs = ModuleRuns(_UNHEARD)
         self._cuts_left = CUTS
+        self._steps_before: dict[int, int] = {}  # steps of each optimizer when an abandoned one was first met
         self._with_gradient: dict[int, weakref.ref[Tensor]] = {}  # of optimizers, in no model, with a gradient once
 
     # -- what runs, and what is cut --
@@ -82,6 +84,8 @@ class ParametersObserver(Observer):
     def step_started(self, call: StepCall) -> None:
         if not call.closure and self._closed < len(self.objects.models):
             self._look(call.optimizer)
+        if call.index in ABANDONED_AT and not call.closure:
+            self._find_abandoned(call)
 
     def step_ended(self, call: StepCall) -> None:
         if self._closed == len(self.objects.models):
@@ -117,6 +121,31 @@ class ParametersObserver(Observer):
         for tensor in parameters_of(optimizer):
             if id(tensor) not in mine and tensor.grad is not None:
                 self._with_gradient[id(tensor)] = weakref.ref(tensor)
+
+    def _find_abandoned(self, call: StepCall) -> None:
+        """None of the optimizer's tensors belongs to a model or has a gradient, while parameters of a model that no
+        stepping optimizer holds have one: they have replaced them."""
+        tensors = list(parameters_of(call.optimizer))
+        models = list(self.objects.living_models())
+        everybodys = {id(p) for _, model in models for p in model.parameters()}
+        if not tensors or any(id(t) in everybodys or self._had_gradient(t) for t in tensors):
+            return
+        known = self.objects.optimizer(call.optimizer)
+        moving = {n for one in self.objects.optimizers.values() if one.steps > self._steps_before.get(one.number, 0)
+                  for n in one.ids}  # fmt: skip
+        self._steps_before = {one.number: one.steps for one in self.objects.optimizers.values()}
+        if call.index != ABANDONED_AT[-1]:
+            return
+        for found, model in models:
+            new = [(n, p) for n, p in model.named_parameters() if p.requires_grad and p.grad is not None
+                   and id(p) not in moving]  # fmt: skip
+            if new:
+                accounts = tuple(
+                    ParameterAccount(n, p.numel(), True, False, True, True, True, None, ()) for n, p in new
+                )
+                sizes = tuple(tensor.numel() for tensor in tensors[:16])
+                self.emit(ParametersAccounted, call.place, found.number, found.name, known.steps, accounts, 0,
+                          len(tensors), sizes, known.place, ())  # fmt: skip
 
     # -- the account --
 

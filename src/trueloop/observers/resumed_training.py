@@ -155,6 +155,7 @@ class ResumedTrainingObserver(Observer):
             scaler_used=self.bus.scaler_used,
             scaler_restored="scaler" in self._restored,
             random_restored="random" in self._restored,
+            saved_rates=() if kept is None else tuple(rate for rate, _ in kept.rates),
         )
 
     def _schedules_of(self, optimizer: Optimizer) -> list[ScheduleAtResume]:

@@ -3,15 +3,16 @@
 import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import torch
 from torch import Tensor, nn
 
 from trueloop.event import ModelUse, Operation, Option, StepProgram, Value
+from trueloop.measure.parameters import Fingerprint, fingerprint
 from trueloop.measure.tensors import is_plain, is_readable, memory_of, tensors_in
 from trueloop.observers.observer import Observer
-from trueloop.taps.calls import BackwardCall, BatchDrawn, ModuleCall, OperationCall, ProgramStart
+from trueloop.taps.calls import BackwardCall, BatchDrawn, ModuleCall, OperationCall, ProgramStart, StateLoad
 
 __all__ = ["StepProgramObserver"]
 
@@ -54,13 +55,22 @@ class StepProgramObserver(Observer):
         """Addresses of the storages of the latest batch."""
         self._buffers: dict[int, str] = {}
         self._inputs: tuple[int, ...] = ()
+        self._loaded: weakref.WeakSet[nn.Module] = weakref.WeakSet()
+        self._initial: dict[int, tuple[weakref.ref[Tensor], Fingerprint]] = {}  # of parameters that no optimizer holds
+        self._elsewhere: set[int] = set()
+        self._held: set[int] = set()
 
     # -- where tensors come from --
 
     def batch_drawn(self, drawn: BatchDrawn) -> None:
         self._batch = {memory_of(t) for t in tensors_in(drawn.batch, 64)} if drawn.stacked else set()
 
+    def state_loading(self, load: StateLoad) -> None:
+        self._loaded.add(load.module)
+
     def program_started(self, start: ProgramStart) -> None:
+        self._elsewhere = {id(p) for module in self._loaded for p in module.parameters()}
+        self._held = self.objects.held_ids().union(*(known.ids for known in self.objects.optimizers.values()))
         self._program = _Program([], [], [], [], {}, [], {})
         self._buffers = {id(b): name for _, model in self.objects.living_models() for name, b in model.named_buffers()}
 
@@ -126,12 +136,25 @@ class StepProgramObserver(Observer):
         if entry is not None and entry[0]() is tensor:
             return entry[1]
         if isinstance(tensor, nn.Parameter):
-            return self._add(program, tensor, "parameter", False, self.objects.name_of(tensor))
+            number = self._add(program, tensor, "parameter", False, self.objects.name_of(tensor))
+            program.values[number] = replace(program.values[number], trainer=self._trainer(tensor))
+            return number
         if id(tensor) in self._buffers:
             return self._add(program, tensor, "buffer", False, self._buffers[id(tensor)])
         if memory_of(tensor) in self._batch:
             return self._add(program, tensor, "batch", True)
         return self._add(program, tensor, "outside", True)
+
+    def _trainer(self, parameter: Tensor) -> Literal["optimizer", "elsewhere", "nobody"]:
+        if id(parameter) in self._held:
+            return "optimizer"
+        if id(parameter) in self._elsewhere or not is_plain(parameter) or not is_readable(parameter):
+            return "elsewhere"
+        now, known = fingerprint(parameter), self._initial.get(id(parameter))
+        if known is None or known[0]() is not parameter:
+            self._initial[id(parameter)] = (weakref.ref(parameter), now)
+            return "elsewhere"  # not known before the next program: it may be made anew for each step
+        return "nobody" if known[1] == now else "elsewhere"
 
     def _add(self, program: _Program, tensor: Tensor, origin: Any, data: bool, name: str = "") -> int:
         number = len(program.values)

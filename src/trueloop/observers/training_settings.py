@@ -18,12 +18,14 @@ from trueloop.measure.tensors import evenly_spaced, is_plain, is_readable
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import (
     BackwardCall,
+    BuiltOptimizer,
     BuiltSchedule,
     ClipCall,
     LoaderStart,
     LossCall,
     ModuleCall,
     RunEnd,
+    StateLoad,
     StepCall,
 )
 
@@ -34,7 +36,10 @@ FIRST_CLIPS: Final = 16
 EVERY: Final = 16
 MOST_CLIPS: Final = 200
 MATRICES: Final = 32
+FIRST_LOOK: Final = 4  # steps of an optimizer before it is measured; then every quarter more
+LIBRARIES: Final = ("transformers", "timm", "torchvision", "peft", "diffusers", "open_clip", "torchaudio")
 TARGETS: Final = 50_000
+DROPOUTS: Final = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
 
 
 @dataclass(slots=True)
@@ -43,11 +48,15 @@ class _Run:
 
     ref: weakref.ref[Optimizer]
     first_norm: float
+    loaded: bool
     rates: list[float] = field(default_factory=list)
-    backwards: int = 0  # backward calls of the run when it took its first step
-    passes: Counter[int] = field(default_factory=Counter)
-    scheduled: Place | None = None
-    base: float | None = None
+    backwards: int = 0  # backward calls of the run before it was built
+    due: int = FIRST_LOOK  # the step at which to measure next: the optimizer may be freed before the run ends
+    decay: float = 0.0
+    momentum: float = 0.0
+    epsilon: float | None = None
+    typical_gradient: float | None = None
+    last_norm: float = 0.0
 
 
 class OptimizerSettingsObserver(Observer):
@@ -56,9 +65,17 @@ class OptimizerSettingsObserver(Observer):
     def prepare(self) -> None:
         self._runs: dict[int, _Run] = {}
         self._backwards = 0
+        self._built: dict[int, int] = {}  # backward calls before an optimizer was built
         self._passes: Counter[int] = Counter()
         self._batches: dict[int, int | None] = {}
         self._schedules: dict[int, tuple[Place | None, float]] = {}
+        self._loaded: weakref.WeakSet[nn.Module] = weakref.WeakSet()
+
+    def state_loading(self, load: StateLoad) -> None:
+        self._loaded.add(load.module)
+
+    def optimizer_built(self, built: BuiltOptimizer) -> None:
+        self._built[self.bus.ordinal("optimizer", built.optimizer)] = self._backwards
 
     def backward_ended(self, call: BackwardCall) -> None:
         self._backwards += 1
@@ -78,23 +95,28 @@ class OptimizerSettingsObserver(Observer):
         number = self.objects.optimizer(call.optimizer).number
         run = self._runs.get(number)
         if run is None:
-            run = self._runs[number] = _Run(weakref.ref(call.optimizer), _norm(call.optimizer))
-            run.backwards = max(0, self._backwards - 1)
+            first, loaded = _norm(call.optimizer), self._is_loaded(call.optimizer)
+            run = self._runs[number] = _Run(weakref.ref(call.optimizer), first, loaded)
+            run.backwards = self._built.get(number, max(0, self._backwards - 1))
         if len(run.rates) < MOST_RATES:
             groups = call.optimizer.param_groups
             run.rates.append(max((float(group["lr"]) for group in groups if _is_number(group["lr"])), default=0.0))
 
+    def step_ended(self, call: StepCall) -> None:
+        run = self._runs.get(self.objects.optimizer(call.optimizer).number)
+        if run is not None and call.index + 1 >= run.due:
+            run.due = (call.index + 1) * 5 // 4 + 1
+            _measure(run, call.optimizer)
+
     def run_ended(self, end: RunEnd) -> None:
         for number, run in self._runs.items():
             optimizer, known = run.ref(), self.objects.optimizers[number]
-            if optimizer is None or not run.rates:
+            if optimizer is not None:
+                _measure(run, optimizer)
+            elif run.due == FIRST_LOOK:
                 continue
-            group = optimizer.param_groups[0]
             loader, passes = max(self._passes.items(), key=lambda item: item[1], default=(-1, 0))
             place, base = self._schedules.get(number, (None, None))
-            betas = group.get("betas")
-            momentum = betas[0] if isinstance(betas, (tuple, list)) else group.get("momentum", 0)
-            epsilon = group.get("eps")
             rises = sum(b > a for a, b in zip(run.rates, run.rates[1:], strict=False))
             highest = max(run.rates)
             self.emit(
@@ -112,14 +134,21 @@ class OptimizerSettingsObserver(Observer):
                 base,
                 sum(rate < 0.01 * highest for rate in run.rates) / len(run.rates),
                 rises / max(1, len(run.rates) - 1),
-                float(group.get("weight_decay") or 0),
-                float(momentum or 0) if _is_number(momentum or 0) else 0.0,
-                float(epsilon) if epsilon is not None and _is_number(epsilon) else None,
-                _typical_gradient(optimizer),
+                run.decay,
+                run.momentum,
+                run.epsilon,
+                run.typical_gradient,
                 run.first_norm,
-                _norm(optimizer),
+                run.last_norm,
                 place,
+                run.loaded,
             )
+
+    def _is_loaded(self, optimizer: Optimizer) -> bool:
+        living = [model for _, model in self.objects.living_models()]
+        foreign = [m for model in living for m in model.modules() if type(m).__module__.startswith(LIBRARIES)]
+        ids = {id(p) for module in (*self._loaded, *foreign) for p in module.parameters()}
+        return any(id(p) in ids for p in parameters_of(optimizer))
 
 
 class ClippingObserver(Observer):
@@ -168,7 +197,7 @@ class DropoutRatesObserver(Observer):
         if known is None or known.number in self._done or not (call.grad and call.training):
             return
         self._done.add(known.number)
-        layers = [(name, m) for name, m in call.module.named_modules() if isinstance(m, nn.modules.dropout._DropoutNd)]
+        layers = [(name, m) for name, m in call.module.named_modules() if isinstance(m, DROPOUTS)]
         rates = tuple((name, float(layer.p)) for name, layer in layers if layer.p > 0)
         if rates:
             self.emit(DropoutRates, call.place, known.number, known.name, rates)
@@ -210,6 +239,16 @@ def _class_weights(loss: LossCall) -> list[float] | None:
         if isinstance(weight, Tensor) and is_plain(weight) and bool(((loss.target == 0) | (loss.target == 1)).all()):
             return [1.0, weight.detach().double().mean().item()]
     return None
+
+
+def _measure(run: _Run, optimizer: Optimizer) -> None:
+    group = optimizer.param_groups[0]
+    betas, epsilon = group.get("betas"), group.get("eps")
+    momentum = (betas[0] if isinstance(betas, (tuple, list)) else group.get("momentum", 0)) or 0
+    run.decay = float(group.get("weight_decay") or 0)
+    run.momentum = float(momentum) if _is_number(momentum) else 0.0
+    run.epsilon = float(epsilon) if epsilon is not None and _is_number(epsilon) else None
+    run.typical_gradient, run.last_norm = _typical_gradient(optimizer), _norm(optimizer)
 
 
 def _is_number(value: Any) -> bool:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from trueloop.taps.bus import Bus
-from trueloop.taps.calls import BackwardCall
+from trueloop.taps.calls import BackwardCall, OperationCall
 from trueloop.taps.place import here
 from trueloop.taps.tap import Patch, Tap, is_unwatched
 from trueloop.torch_private.optimizers import steps_running
@@ -82,9 +82,13 @@ class BackwardTap(Tap):
             bus.publish("gradients_taken", self._call(outputs, grad_outputs, retain_graph, create_graph))
             bus.in_backward = True
             try:
-                return original(outputs, inputs, grad_outputs, retain_graph, create_graph, *args, **kwargs)
+                result = original(outputs, inputs, grad_outputs, retain_graph, create_graph, *args, **kwargs)
             finally:
                 bus.in_backward = False
+            if bus.recording:  # a function mode does not see it
+                options = {"create_graph": bool(create_graph)}
+                bus.publish("operation_ended", OperationCall("grad", (outputs, inputs), options, result, here(2)))
+            return result
 
         return grad
 

@@ -44,6 +44,7 @@ class Bus:
         self.busy = False
         self.awake = True
         self.in_backward = False
+        self.recording = False  # operations are being published
         self.in_step = 0  # Optimizer steps on the stack: > 0 inside a closure
         self.call: ModuleCall | None = None  # The outermost module call that is running
         self.stop_reason = ""  # Why the run must end at the next step; empty to continue

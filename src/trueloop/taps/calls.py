@@ -262,6 +262,7 @@ class StateLoad(NamedTuple):
     state: Mapping[str, Any]
     place: Place | None
     direct: bool = True  # Called by the user's own line, not by a library
+    strict: bool = True
 
 
 class StateSave(NamedTuple):

@@ -89,6 +89,7 @@ class OperationTap(Tap):
         self._calls = 0
         self._program = ProgramStart(phase)
         self._mode = _Operations(self.bus)
+        self.bus.recording = True
         self._mode.__enter__()  # type: ignore[no-untyped-call]
         self._publish("program_started", self._program)
 
@@ -97,6 +98,7 @@ class OperationTap(Tap):
             return
         self._publish("program_ended", self._program)
         self._program = None
+        self.bus.recording = False
         self._mode.active = False
         self._mode.leave()
         self._mode = None

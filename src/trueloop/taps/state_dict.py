@@ -60,7 +60,8 @@ class StateDictTap(Tap):
         def load_state_dict(module: nn.Module, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
             if self._quiet():
                 return original(module, state_dict, *args, **kwargs)
-            self.bus.publish("state_loading", StateLoad(module, state_dict, here(2), is_direct()))
+            strict = bool(args[0] if args else kwargs.get("strict", True))
+            self.bus.publish("state_loading", StateLoad(module, state_dict, here(2), is_direct(), strict))
             return original(module, state_dict, *args, **kwargs)
 
         return load_state_dict

@@ -6,7 +6,8 @@ A model that had not been trained in this run gets all its weights from a file, 
 first step,
 
 - a scheduler of that optimizer is at its start and is then stepped, although the file contains a scheduler that had
-  been stepped, or an optimizer whose learning rate a scheduler had changed;
+  been stepped, or an optimizer whose learning rate a scheduler had changed. With a function of the user (LambdaLR),
+  only if its first step also takes the learning rate away from the one in the file, by more than a quarter (a warning);
 - a GradScaler is in use whose state was not restored;
 - the file contains the state of torch's random generator, and it was not restored.
 
@@ -31,9 +32,9 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: schedulers positioned in another way (`last_epoch=`, steps before training, `step(epoch)`, a user-defined
-function if the file contains no scheduler); a constant learning rate; fine-tuning with a new optimizer; a random state
-that was never saved.
+Not reported: schedulers positioned in another way (`last_epoch=`, steps before training, `step(epoch)`, a function of
+the user that continues where the learning rate was); a constant learning rate; fine-tuning with a new optimizer; a
+random state that was never saved.
 
 Not checked: the random states of Python, NumPy and of a device.
 """
@@ -46,6 +47,7 @@ from trueloop.usercode.source import called_name, calls_in, shown_path, source_o
 
 __all__ = ["SchedulerOrRngNotRestored"]
 
+JUMP: Final = 0.25  # relative change of the learning rate at the first step of the scheduler
 RESTORES: Final = ("set_state", "set_rng_state", "set_rng_state_all", "setstate")
 """Functions that restore the state of a generator; not all of them can be observed while they run."""
 
@@ -68,14 +70,17 @@ class SchedulerOrRngNotRestored(Rule, code="CKP105", severity=Severity.ADVICE):
         for entry in [entry for entry in self._waiting if entry[1].schedule == event.schedule]:
             self._waiting.remove(entry)
             resumed, schedule = entry
-            restarted = [] if event.explicit else [f"the scheduler ({schedule.name})"]
-            yield from self._report(resumed, [*restarted, *_others(resumed)])
+            saved, now = max(resumed.saved_rates, default=0.0), max(event.learning_rates, default=0.0)
+            jumps = saved > 0 and abs(now / saved - 1) > JUMP
+            unknown = schedule.user_defined and not resumed.contents.schedules
+            restarted = [] if event.explicit or (unknown and not jumps) else [f"the scheduler ({schedule.name})"]
+            yield from self._report(resumed, [*restarted, *_others(resumed)], (saved, now) if jumps else None)
 
     def on_run_ended(self, event: RunEnded) -> Findings:
         for resumed, _ in self._waiting:
             yield from self._report(resumed, _others(resumed))
 
-    def _report(self, event: Resumed, restarted: list[str]) -> Findings:
+    def _report(self, event: Resumed, restarted: list[str], rates: tuple[float, float] | None = None) -> Findings:
         if not restarted:
             return
         file = shown_path(event.file) if event.file else "a checkpoint"
@@ -83,7 +88,8 @@ class SchedulerOrRngNotRestored(Rule, code="CKP105", severity=Severity.ADVICE):
         yield self.finding(
             event,
             f"{event.model} and {event.name} resume from {file}, but {' and '.join(restarted)} "
-            f"{'starts' if len(restarted) == 1 else 'start'} from the beginning.",
+            f"{'starts' if len(restarted) == 1 else 'start'} from the beginning."
+            + (f" The learning rate jumps from {rates[0]:.3g} to {rates[1]:.3g}." if rates else ""),
             fix="Also save and load `scheduler.state_dict()`, `scaler.state_dict()` and `torch.get_rng_state()`.",
             evidence={
                 "file": file,
@@ -92,13 +98,14 @@ class SchedulerOrRngNotRestored(Rule, code="CKP105", severity=Severity.ADVICE):
                 "random_state_restored": event.random_restored,
                 "steps_before": event.steps_before,
             },
+            severity=Severity.WARNING if rates else None,
         )
 
 
 def _restarts(event: Resumed, schedule: ScheduleAtResume) -> bool:
     if schedule.last_epoch > 0:
         return False
-    return event.contents.schedules > 0 or (event.rate_moved and not schedule.user_defined)
+    return event.contents.schedules > 0 or event.rate_moved
 
 
 def _others(event: Resumed) -> list[str]:

@@ -38,6 +38,7 @@ MARGIN: Final = 0.02
 CORRELATION: Final = 0.9999
 WIDE: Final = 0.5  # margin, of two classes, where every class spreads
 PINNED: Final = 0.05
+CODES: Final = 12  # distinct values of a column that is a code
 MOSTLY: Final = 0.85  # above the majority, for a column with hardly more values than classes
 LEAST_ROWS: Final = 200
 ALIKE: Final = 0.15  # of the spread
@@ -82,6 +83,7 @@ def _are_alike(columns: tuple[Column, ...]) -> bool:
         and abs(column.deviation - first.deviation) <= spread
         and abs(column.low - first.low) <= 2 * spread
         and abs(column.high - first.high) <= 2 * spread
+        and max(column.distinct, first.distinct) <= 4 * min(column.distinct, first.distinct)
         for column in columns
     )
 
@@ -96,6 +98,7 @@ def _score(column: Column, event: InputsSummarized) -> float:
         needed = (PREDICTS - majority) / (1 - majority)
         encoded = column.margin >= MARGIN and column.pinned >= PINNED
         apart = column.margin >= WIDE / max(1, event.classes - 1)
+        encoded = encoded or (column.margin >= MARGIN and column.distinct <= CODES)
         copy = encoded and above >= MOSTLY and column.distinct <= 2 * event.classes  # an encoding with some errors
         return 1.0 if copy or (above >= needed and (encoded or apart)) else min(above, 0.99)
     if column.correlation is not None:

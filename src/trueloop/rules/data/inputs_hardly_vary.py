@@ -34,6 +34,7 @@ __all__ = ["InputsHardlyVary"]
 
 OFFSET: Final = 20.0
 MOST: Final = 0.5
+VANISHING: Final = 0.02  # deviations below this are no match for the epsilon of a normalization layer
 LEAST_ROWS: Final = 64
 
 
@@ -56,7 +57,9 @@ class InputsHardlyVary(Rule, code="DAT121", severity=Severity.WARNING):
         for event in self._events:
             columns = [(i, c) for i, c in enumerate(event.columns) if c.distinct > 4]
             flat = [(i, c) for i, c in columns if _is_flat(c)]
-            if not flat or len(flat) < MOST * len(columns) or event.model in self._normalized:
+            if not flat or len(flat) < MOST * len(columns):
+                continue
+            if event.model in self._normalized and max(column.deviation for _, column in flat) > VANISHING:
                 continue
             index, column = flat[0]
             noun = "channels" if event.kind == "channels" else "features"

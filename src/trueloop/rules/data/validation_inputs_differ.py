@@ -29,7 +29,8 @@ there.
 
 from typing import Final
 
-from trueloop.event import Column, InputsSummarized, RunEnded
+from trueloop.event import Column, InputsSummarized, RunEnded, StepProgram
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Finding, Findings, Rule, Severity, plural
 
 __all__ = ["ValidationInputsDiffer"]
@@ -47,6 +48,14 @@ class ValidationInputsDiffer(Rule, code="DAT112", severity=Severity.WARNING):
     def __init__(self) -> None:
         self._training: dict[tuple[int, int], InputsSummarized] = {}
         self._evaluation: dict[tuple[int, int], InputsSummarized] = {}
+        self._interactive: set[int] = set()
+
+    def on_step_program(self, event: StepProgram) -> None:
+        """In a rollout a model's answers decide its next inputs: they may go anywhere."""
+        if event.phase == "evaluation":
+            view = ProgramView(event)
+            used = [use.model for use in event.models if not view.learned.isdisjoint(use.inputs)]
+            self._interactive.update(used)
 
     def on_inputs_summarized(self, event: InputsSummarized) -> None:
         phase = self._training if event.phase == "training" else self._evaluation
@@ -55,7 +64,9 @@ class ValidationInputsDiffer(Rule, code="DAT112", severity=Severity.WARNING):
     def on_run_ended(self, _: RunEnded) -> Findings:
         for key, evaluation in self._evaluation.items():
             training = self._training.get(key)
-            if training is not None and min(training.rows, evaluation.rows) >= LEAST_ROWS:
+            if key[0] in self._interactive or training is None:
+                continue
+            if min(training.rows, evaluation.rows) >= LEAST_ROWS:
                 yield from self._compare(training, evaluation)
 
     def _compare(self, training: InputsSummarized, evaluation: InputsSummarized) -> Findings:

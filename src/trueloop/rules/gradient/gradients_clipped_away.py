@@ -19,7 +19,8 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: a median norm below 50 times the limit (20 times, if the optimizer does not normalize the gradient).
+Not reported: a median norm below 50 times the limit. Adam and its kin normalize the gradient, so with them only a
+limit below 0.01 and a norm of a thousand times the limit are reported.
 """
 
 from typing import Final
@@ -31,8 +32,9 @@ __all__ = ["GradientsClippedAway"]
 
 CALLS: Final = 8
 SHARE: Final = 0.9
-RATIO: Final = 20.0
-RATIO_SCALE_FREE: Final = 50.0
+RATIO: Final = 50.0
+RATIO_SCALE_FREE: Final = 1000.0
+LIMIT_SCALE_FREE: Final = 0.01  # PPO and language models clip to 0.5 or 1 at any norm
 
 
 class GradientsClippedAway(Rule, code="GRD113", severity=Severity.WARNING):
@@ -43,6 +45,8 @@ class GradientsClippedAway(Rule, code="GRD113", severity=Severity.WARNING):
             return
         ratio = event.median_norm / event.limit
         if ratio < (RATIO_SCALE_FREE if event.scale_free else RATIO):
+            return
+        if event.scale_free and event.limit >= LIMIT_SCALE_FREE:
             return
         yield self.finding(
             event,

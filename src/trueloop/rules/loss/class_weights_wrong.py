@@ -3,7 +3,7 @@
 What it sees
 ------------
 The `weight` of a cross entropy beside the classes of its targets. The frequent classes have the large weights and the
-rare ones the small weights, or a class that occurs has the weight 0.
+rare ones the small weights, or a class that occurs has the weight 0, and is neither the first nor the last one.
 
 Why it hurts
 ------------
@@ -20,7 +20,8 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: nearly equal weights or counts, and weights without a clear relation to the counts.
+Not reported: nearly equal weights or counts, weights without a clear relation to the counts, and the weight 0 for one
+class at an end of the list (padding, background, void). Of two classes, only weights in proportion to the counts.
 """
 
 from typing import Final
@@ -43,7 +44,7 @@ class ClassWeightsWrong(Rule, code="LOS113", severity=Severity.WARNING):
             return
         evidence = {"weights": [round(w, 4) for w, _, _ in pairs], "counts": [c for _, c, _ in pairs]}
         removed = [(c, i) for w, c, i in pairs if w == 0]
-        if removed:
+        if removed and (len(removed) > 1 or 0 < removed[0][1] < len(event.weights) - 1):
             count, index = max(removed)
             yield self.finding(
                 event,
@@ -53,7 +54,10 @@ class ClassWeightsWrong(Rule, code="LOS113", severity=Severity.WARNING):
                 evidence=evidence,
             )
             return
+        pairs = [pair for pair in pairs if pair[0] > 0]
         weights, counts = [w for w, _, _ in pairs], [c for _, c, _ in pairs]
+        if len(pairs) < 2:
+            return
         if event.positive:
             if counts[0] > RATIO * counts[1] and weights[1] < 1 / RATIO:
                 yield self.finding(
@@ -68,6 +72,9 @@ class ClassWeightsWrong(Rule, code="LOS113", severity=Severity.WARNING):
             return
         if _rank_agreement(weights, counts) < 0.99:
             return
+        ratio = (max(weights) / min(weights)) / (max(counts) / min(counts))
+        if len(pairs) == 2 and not 1 / RATIO < ratio < RATIO:
+            return  # one of two classes may be worth more
         rare, frequent = min(pairs, key=lambda p: p[1]), max(pairs, key=lambda p: p[1])
         yield self.finding(
             event,

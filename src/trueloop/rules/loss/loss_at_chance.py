@@ -53,6 +53,8 @@ class LossAtChance(Rule, code="LOS108", severity=Severity.WARNING):
     explained_by = (
         # no update reaches the weights
         "loss-detached-from-parameters", "unused-parameters", "parameters-not-in-optimizer",
+        "weights-overwritten-every-step", "module-not-in-optimizer", "only-norms-trained",
+        "checkpoint-weights-dead", "weights-decayed-away", "gradients-clipped-away",
         "optimizer-holds-old-parameters", "grad-scaler-skips-steps", "step-without-gradient",
         "gradients-cleared-before-step", "optimizer-never-stepped", "optimizer-recreated-every-step",
         "vanishing-gradients", "weights-in-half-precision", "layers-in-a-plain-list",

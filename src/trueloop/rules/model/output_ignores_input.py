@@ -45,7 +45,8 @@ class OutputIgnoresInput(Rule, code="MDL110", severity=Severity.WARNING):
     explained_by = (
         "dead-relu-units", "symmetric-initialization", "saturated-activations", "unused-parameters", "nan-or-inf",
         "loss-detached-from-parameters", "loss-diverges", "learning-rate-too-high", "inputs-not-normalized",
-        "optimizer-holds-old-parameters",
+        "optimizer-holds-old-parameters", "weights-overwritten-every-step", "weights-decayed-away",
+        "checkpoint-weights-dead",
     )  # fmt: skip
 
     def __init__(self) -> None:

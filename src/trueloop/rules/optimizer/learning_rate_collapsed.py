@@ -7,7 +7,7 @@ rose from the first step to the last and never came near the rate that the sched
 
 Why it hurts
 ------------
-The training ends, in effect, when the rate is gone, and nobody notices: the loss stands still as if the model had
+The training ends, in effect, when the rate is gone, and nobody notices: the loss stays where it is as if the model had
 converged. A decay per batch that was meant per epoch, or a warm-up longer than the run, does that.
 
 Evidence
@@ -21,18 +21,19 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: fewer than 40 steps, schedules that end near zero (cosine, linear), and rates that rise again.
+Not reported: interrupted runs, fewer than 40 steps, schedules that end near zero (cosine, linear), and rates that rise
+again.
 """
 
 from typing import Final
 
-from trueloop.event import OptimizerSettings
+from trueloop.event import OptimizerSettings, RunEnded
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["LearningRateCollapsed"]
 
 STEPS: Final = 40
-SHARE: Final = 0.5
+SHARE: Final = 0.6
 RISING: Final = 0.9
 REACHED: Final = 0.5
 
@@ -41,7 +42,17 @@ class LearningRateCollapsed(Rule, code="OPT113", severity=Severity.WARNING):
     not_applicable = "no optimizer step was taken"
     explained_by = ("scheduler-epoch-batch-mismatch",)
 
-    def on_optimizer_settings(self, event: OptimizerSettings) -> Findings:
+    def __init__(self) -> None:
+        self._optimizers: list[OptimizerSettings] = []
+
+    def on_optimizer_settings(self, event: OptimizerSettings) -> None:
+        self._optimizers.append(event)
+
+    def on_run_ended(self, end: RunEnded) -> Findings:
+        for event in self._optimizers if end.reason in ("finished", "exit") else ():
+            yield from self._check(event)
+
+    def _check(self, event: OptimizerSettings) -> Findings:
         if event.steps < STEPS:
             return
         evidence = {

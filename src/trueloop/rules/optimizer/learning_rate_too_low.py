@@ -3,7 +3,8 @@
 What it sees
 ------------
 A sample of some weights at the first step is compared with the end of the run. No weight changed by even a tenth of one
-healthy step, the gradients are large enough that the loss depends on the weights, and the loss is where it started.
+healthy step (by a hundredth of its norm, for Adam at a learning rate of 5e-6 or less on weights that were not loaded),
+the gradients are large enough that the loss depends on the weights, and the loss is where it started.
 
 Why it hurts
 ------------
@@ -29,12 +30,14 @@ weights that start at zero.
 from statistics import median
 from typing import Final
 
-from trueloop.event import LossCurve, RunEnded, WeightsMoved
+from trueloop.event import SCALE_FREE, LossCurve, OptimizerSettings, RunEnded, WeightsMoved
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["LearningRateTooLow"]
 
 STILL: Final = 1e-4  # Relative change of a weight over the run: a tenth of one healthy step
+STILL_AT_TINY_RATE: Final = 0.01
+TINY_RATE: Final = 5e-6  # Of Adam and its kin: fine-tuning uses it, a model with initial weights does not
 STEPS: Final = 100  # Steps needed to conclude that nothing moves
 FALLEN: Final = 0.97  # A loss below this share of the first losses has improved
 DEPENDS: Final = 0.05
@@ -56,6 +59,7 @@ class LearningRateTooLow(Rule, code="OPT105", severity=Severity.WARNING):
     def __init__(self) -> None:
         self._looks: list[WeightsMoved] = []
         self._loss: LossCurve | None = None
+        self._tiny = False
 
     def on_weights_moved(self, event: WeightsMoved) -> None:
         self._looks.append(event)
@@ -63,13 +67,17 @@ class LearningRateTooLow(Rule, code="OPT105", severity=Severity.WARNING):
     def on_loss_curve(self, event: LossCurve) -> None:
         self._loss = event
 
+    def on_optimizer_settings(self, event: OptimizerSettings) -> None:
+        self._tiny = event.name in SCALE_FREE and event.highest_rate <= TINY_RATE and not event.loaded
+
     def on_run_ended(self, event: RunEnded) -> Findings:
         loss = self._loss
         if loss is None or not self._looks or event.reason not in ("finished", "exit"):
             return
         last, began = self._looks[-1], median(loss.first)
         ways = {move.name or "?": move.distance for move in last.moves if move.rms >= SCALE}
-        if last.steps < STEPS or not ways or not max(ways.values()) < STILL or self._is_warming_up():
+        still = STILL_AT_TINY_RATE if self._tiny and last.steps >= 2 * STEPS else STILL
+        if last.steps < STEPS or not ways or not max(ways.values()) < still or self._is_warming_up():
             return
         alone = loss.optimizers == 1 and loss.share >= MAIN and not loss.below_zero and not loss.closures
         fallen = loss.end < min(FALLEN * began, *loss.first)  # losses of batches differ even if nothing is learned

@@ -104,6 +104,7 @@ class _History:
 
 class PlateauWrongModeOrMetric(Rule, code="OPT109", severity=Severity.ERROR):
     not_applicable = "no ReduceLROnPlateau was stepped"
+    explained_by = ("optimizer-holds-old-parameters", "step-without-gradient")
 
     def __init__(self) -> None:
         self._histories: dict[int, _History] = {}

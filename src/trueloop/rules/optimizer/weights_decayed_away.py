@@ -2,8 +2,8 @@
 
 What it sees
 ------------
-The norm of the weight matrices at the first step and at the end of the run. It fell to a fraction, and the weight decay
-times the learning rate times the number of steps explains it.
+The norm of the weight matrices at the first step and at the end of the run. It fell to a fraction, the weight decay
+times the learning rate times the number of steps explains it, and the loss did not fall to half.
 
 Why it hurts
 ------------
@@ -19,12 +19,14 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: norms that keep more than a quarter, a decay below 0.1, and fewer than 40 steps.
+Not reported: norms that keep more than a quarter, a decay below 0.1, fewer than 40 steps, and a loss that fell to half
+of its start (a sparse solution, or a slow one that generalizes late).
 """
 
+from statistics import median
 from typing import Final
 
-from trueloop.event import OptimizerSettings
+from trueloop.event import LossCurve, OptimizerSettings, RunEnded
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["WeightsDecayedAway"]
@@ -32,15 +34,33 @@ __all__ = ["WeightsDecayedAway"]
 STEPS: Final = 40
 KEPT: Final = 0.25
 DECAY: Final = 0.1
+SHRINKS: Final = 1.0  # weight decay times learning rate times steps: leaves exp(-1) of a weight without gradient
+FALLEN: Final = 0.5
 
 
 class WeightsDecayedAway(Rule, code="OPT114", severity=Severity.WARNING):
     not_applicable = "no optimizer step was taken"
 
-    def on_optimizer_settings(self, event: OptimizerSettings) -> Findings:
+    def __init__(self) -> None:
+        self._optimizers: list[OptimizerSettings] = []
+        self._learned = False
+
+    def on_optimizer_settings(self, event: OptimizerSettings) -> None:
+        self._optimizers.append(event)
+
+    def on_loss_curve(self, event: LossCurve) -> None:
+        self._learned = not event.below_zero and event.end < FALLEN * median(event.first)
+
+    def on_run_ended(self, _: RunEnded) -> Findings:
+        for event in self._optimizers if not self._learned else ():
+            yield from self._check(event)
+
+    def _check(self, event: OptimizerSettings) -> Findings:
         if event.steps < STEPS or event.weight_decay < DECAY or event.first_norm <= 0:
             return
         if event.last_norm >= KEPT * event.first_norm:
+            return
+        if event.weight_decay * event.highest_rate * event.steps < SHRINKS:
             return
         yield self.finding(
             event,

@@ -1,0 +1,134 @@
+"""OPT120 weight-copy-does-not-follow: an average or target network is the weights themselves, moves away, or stays.
+
+What it sees
+------------
+Sampled steps, operation by operation. Your code updates tensors from trained weights of the same shapes: a moving
+average, a target network, a teacher. Measured is what the update does, however it is written:
+
+- the copy shares its memory with the weights, so each update averages a weight with itself;
+- each update moves the copy away from the weights;
+- the update leaves the copy exactly as it was, or would need more than a hundred times the run to follow.
+
+Why it hurts
+------------
+An average that shares memory averages nothing, and shrinks or changes the weights that are being trained. One that
+moves away grows without bound. One that stays is the random initialization: evaluation, targets and saved weights are
+those of an untrained model.
+
+Evidence
+--------
+The number of copies, the share of the distance to the weights that an update covers, the distance, and the steps.
+
+Use instead
+-----------
+    shadow = {name: p.detach().clone() for name, p in model.named_parameters()}
+    for name, p in model.named_parameters():
+        shadow[name].lerp_(p.detach(), 1 - decay)
+
+When it is fine
+---------------
+Not reported: copies that follow by any share, tensors that are not close to the weights when first seen (momentum,
+importance weights), copies that are replaced now and then as a whole, and updates that make a new tensor.
+"""
+
+import ast
+from typing import Final
+
+from trueloop.event import Place, RunEnded, Stepped, WeightCopies
+from trueloop.rules.rule import Findings, Rule, Severity, plural
+from trueloop.usercode.source import source_of
+
+__all__ = ["WeightCopyDoesNotFollow"]
+
+CLOSE: Final = 0.5  # Distance of a copy when it is first measured
+AWAY: Final = -1e-6
+LOOKS: Final = 2
+STILL_LOOKS: Final = 3
+STEPS: Final = 200
+COVERED: Final = 0.01  # Share of the distance, over the whole run
+
+
+class WeightCopyDoesNotFollow(Rule, code="OPT120", severity=Severity.ERROR):
+    not_applicable = "no optimizer step was seen"
+
+    def __init__(self) -> None:
+        self._looks: list[WeightCopies] = []
+
+    def on_stepped(self, event: Stepped) -> None:
+        """A run with steps was checked."""
+
+    def on_weight_copies(self, event: WeightCopies) -> Findings:
+        if event.shared:
+            if self.count("shared") == 1:
+                yield self.finding(
+                    event,
+                    f"The copy of {event.weight or 'a weight'} shares its memory with the weight: the update averages "
+                    "the weight with itself, and changes it.",
+                    fix="Copy the tensors when you create the average: `p.detach().clone()` or `copy.deepcopy(model)`.",
+                    evidence={"weight": event.weight, "update": event.place},
+                    place=_creation(event.place),
+                )
+            return
+        self._looks.append(event)
+        looks = self._looks
+        if len(looks) < LOOKS or looks[0].distance > CLOSE or any(look.most >= AWAY for look in looks):
+            return
+        yield self.finding(
+            event,
+            f"Each update moves {_copies(event.copies)} of trained weights away from "
+            f"them, by {-event.follow:.2g} of the distance ({plural(len(looks), 'sampled step')}).",
+            fix="The copy must move towards the weights: `copy.lerp_(weight, 1 - decay)`.",
+            evidence={"copies": event.copies, "follow": event.follow, "distance": event.distance,
+                      "first_distance": looks[0].distance, "sampled_steps": len(looks)},
+        )  # fmt: skip
+
+    def on_run_ended(self, end: RunEnded) -> Findings:
+        looks = self._looks
+        if len(looks) < STILL_LOOKS or looks[0].distance > CLOSE or end.step < STEPS:
+            return
+        share = max(look.most for look in looks)
+        covered = 1 - (1 - min(1.0, share)) ** end.step if share >= 0 else 1.0
+        still = all(look.unchanged == look.copies for look in looks)
+        if not still and covered >= COVERED:
+            return
+        event = looks[-1]
+        yield self.finding(
+            event,
+            f"An update covers {share:.2g} of the distance between trained weights and their "
+            f"{_copies(event.copies)}: {covered:.2%} in all {end.step} steps.",
+            fix="Lower the decay (raise tau) so that the copies follow within the run.",
+            evidence={"copies": event.copies, "follow": share, "steps": end.step, "distance": event.distance},
+            severity=Severity.WARNING,
+        )
+
+
+def _copies(count: int) -> str:
+    return "1 copy" if count == 1 else f"{count} copies"
+
+
+def _creation(place: Place | None) -> Place | None:
+    """The only line outside of the updating function that assigns the name that the update writes to."""
+    if place is None:
+        return None
+    source = source_of(place.path)
+    statement, function = source.statement(place.line), source.enclosing_function(place.line)
+    if statement is None:
+        return place
+    written = {node.attr for node in ast.walk(statement) if isinstance(node, ast.Attribute)}
+    written |= {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+    lines = [
+        node
+        for node in ast.walk(source.tree)
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None
+        if any(isinstance(inner, (ast.DictComp, ast.ListComp, ast.Call)) for inner in ast.walk(node.value))
+        if "parameters" in source.text(node.value) or "state_dict" in source.text(node.value)
+        if _names(node) & written
+        if function is None or not function.lineno <= node.lineno <= (function.end_lineno or node.lineno)
+    ]
+    return source.place(lines[0], place.function) if len(lines) == 1 else place
+
+
+def _names(node: ast.Assign | ast.AnnAssign) -> set[str]:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    attributes = {t.attr for t in targets if isinstance(t, ast.Attribute)}
+    return attributes | {t.id for t in targets if isinstance(t, ast.Name)}
