@@ -150,8 +150,9 @@ class ModelDataObserver(Observer):
             labels = [arg for arg in call.args if id(arg) not in self._made]
             for entry, size, rows in self._pending:
                 if len(labels) == 1 and labels[0].numel() == size and entry.rows and entry.rows[-1] is rows:
-                    entry.targets[-1] = evenly_spaced(labels[0].detach().reshape(-1), ROWS).cpu().clone()
-                    self._compared.setdefault(self._latest[0], []).append(entry.targets[-1])
+                    known = evenly_spaced(labels[0].detach().reshape(-1), ROWS).cpu().clone()
+                    entry.targets[-1] = known
+                    self._compared.setdefault(self._latest[0], []).append(known)
         elif len(self._made) < 256:
             self._made.update(id(tensor) for tensor in tensors_in(call.output))
 

@@ -48,7 +48,7 @@ class DerivativeWithoutGraph(Rule, code="LOS118", severity=Severity.ERROR):
                 continue
             yield self.finding(
                 event,
-                f"A derivative {list(view.values[used[0]].shape)} of the model's output is part of the loss, but it was "
+                f"A derivative {list(view.values[used[0]].shape)} of the model's output is in the loss, but it was "
                 "computed without `create_graph=True`: the weights get no gradient through it.",
                 fix="Call `torch.autograd.grad(..., create_graph=True)`.",
                 evidence={"shape": list(view.values[used[0]].shape)},
