@@ -78,7 +78,7 @@ class LossTermDominates(Rule, code="LOS117", severity=Severity.WARNING):
             large, small = pairs[-1]
             yield self.finding(
                 self._event,
-                f"One term of the loss is {large:.4g} and another {small:.4g}, at least {RATIO:,.0f} times apart in all "
+                f"One term of the loss is {large:.4g} and another {small:.4g}, over {RATIO:,.0f} times apart in all "
                 f"{len(pairs)} recorded steps: the weights that they share learn the large one only.",
                 fix="Bring the terms to one scale: normalize the targets of the large one, or weight it.",
                 evidence={"large": [round(a, 6) for a, _ in pairs], "small": [round(b, 6) for _, b in pairs]},
