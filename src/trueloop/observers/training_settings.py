@@ -39,6 +39,7 @@ MATRICES: Final = 32
 FIRST_LOOK: Final = 4  # steps of an optimizer before it is measured; then every quarter more
 LIBRARIES: Final = ("transformers", "timm", "torchvision", "peft", "diffusers", "open_clip", "torchaudio")
 TARGETS: Final = 50_000
+_DROPOUTS: Final = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
 DROPOUTS: Final = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
 
 

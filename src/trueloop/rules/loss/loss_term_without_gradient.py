@@ -44,6 +44,7 @@ _NUMBERS: Final = ("item", "__float__", "tolist")
 
 class LossTermWithoutGradient(Rule, code="LOS111", severity=Severity.ERROR):
     not_applicable = "no training step was recorded"
+    explained_by = ("derivative-without-graph",)
 
     def __init__(self) -> None:
         self._added: dict[Place, str] = {}
