@@ -19,7 +19,7 @@ class ModelsIdentical(Event):
 
 @dataclass(frozen=True, slots=True)
 class ZeroWeights(Event):
-    """Trainable weights that are zero from the first step to the end. `place`: where their optimizer was built."""
+    """Trainable weights that are zero from the first step to the end. `place`: a call of the model."""
 
     model: str
     names: tuple[str, ...]
@@ -36,3 +36,6 @@ class BatchNormSettings(Event):
     layers: int
     momentum: float
     updates: int  # training calls
+    left: float  # share of the initial statistics in the running ones
+    shift: float  # running mean against that of the batches, in standard deviations
+    ratio: float  # running variance over that of the batches

@@ -2,7 +2,8 @@
 
 What it sees
 ------------
-Two or more models of one class were trained in this run, and all their weights are bit-identical at the end.
+Three or more models of one class, or two that are trained in alternation, received the same first batches and equally
+many steps from optimizers of one class, and the weights that were trained are bit-identical after them.
 
 Why it hurts
 ------------
@@ -20,7 +21,10 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: copies that are not trained (EMA, teachers, best weights), and models that differ anywhere.
+Not reported: copies that no optimizer steps (target networks, EMA, teachers, best weights), replicas that receive
+different batches and average their gradients, models that share their weights, two models one after the other (a test
+of reproducibility), and models of which only frozen weights are equal. Repeating one training three times to measure
+its speed is reported: allow it there.
 """
 
 from trueloop.event import ModelsIdentical
@@ -36,7 +40,7 @@ class ModelsAreIdentical(Rule, code="MDL116", severity=Severity.WARNING):
         yield self.finding(
             event,
             f"{event.count} of {event.trained} trained models of the class `{event.name}` have bit-identical weights: "
-            "they are copies of one another.",
+            "they received the same batches and are copies of one another.",
             fix="Give every member its own seed (initialization and order of the batches).",
             evidence={"identical": event.count, "trained": event.trained, "parameters": event.parameters},
         )

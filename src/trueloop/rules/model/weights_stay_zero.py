@@ -2,8 +2,9 @@
 
 What it sees
 ------------
-A trainable weight matrix that was zero at the first call of the model, is zero at the end, and has a gradient of exact
-zeros; or a frozen embedding table most of whose rows are zero.
+A trainable weight matrix that was zero at the first call of the model, still is after at least 20 steps, and had a
+gradient of exact zeros at every look; or a frozen embedding table in which most of the ids that are looked up have a
+row of zeros.
 
 Why it hurts
 ------------
@@ -22,8 +23,8 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: weights that start at zero and move (LoRA's B, the last layer of a residual block), biases, and weights
-without a gradient.
+Not reported: weights that start at zero and move (LoRA's B, the last layer of a residual block), biases, weights
+without a gradient, and zero rows of a frozen table that are not looked up (padding, unused rows).
 """
 
 from trueloop.event import ZeroWeights
@@ -38,7 +39,7 @@ class WeightsStayZero(Rule, code="MDL117", severity=Severity.ERROR):
     def on_zero_weights(self, event: ZeroWeights) -> Findings:
         names = ", ".join(f"`{name}`" for name in event.names[:4])
         if event.frozen:
-            message = f"{event.share:.0%} of the rows of the frozen table {names} of `{event.model}` are zero."
+            message = f"{event.share:.0%} of the ids looked up in the frozen table {names} of `{event.model}` have zero rows."
             fix = "Check the file that the table was loaded from, and the names that its rows are looked up by."
         else:
             message = f"{names} of `{event.model}` stayed zero for {event.steps} steps: the gradient is exactly zero."
