@@ -85,6 +85,7 @@ class TargetsSummarized(Event):
     evaluation: Labels | None
     calls: int
     evaluation_calls: int
+    read_calls: int = 0  # of `calls`: those whose targets were read
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,29 +4,41 @@ Nearest neighbors and ridge regression, cross-validated in two halves; the bette
 draws no random number.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
 
-__all__ = ["probe"]
+__all__ = ["Probed", "differs_by_call", "probe"]
 
 MOST_ROWS: Final = 800
+LEAST_ROWS: Final = 200
+LEAST_OF_CLASS: Final = 20
 NEIGHBORS: Final = 7
 RIDGE: Final = 0.05
 
 
-def probe(rows: Tensor, targets: Tensor, classes: bool) -> tuple[float, float]:
-    """Share of targets predicted, and by the majority alone; of amounts R2, and 0."""
-    step = max(1, -(-len(rows) // MOST_ROWS))
-    flat = rows[::step].reshape(len(rows[::step]), -1).double()
-    wanted = targets[::step].double()
+class Probed(NamedTuple):
+    score: float  # share of targets predicted; of amounts: R2 of their ranks
+    chance: float  # the same without looking at the rows
+    rows: int
+
+
+def probe(rows: Tensor, targets: Tensor, classes: bool) -> Probed | None:
+    """How well targets are predicted from rows; None: too few rows. Equally many rows of each class are used, so a
+    frequent class is worth no more than a rare one; classes with few rows are left out."""
+    chosen = _balanced(targets) if classes else torch.arange(len(rows))
+    chosen = chosen[:: max(1, -(-len(chosen) // MOST_ROWS))]
+    if len(chosen) < LEAST_ROWS:
+        return None
+    flat = rows[chosen].reshape(len(chosen), -1).double()
     flat = torch.nan_to_num((flat - flat.mean(0)) / flat.std(0).clamp_min(1e-9), 0.0).clamp(-10, 10)
     if classes:
-        _, wanted = torch.unique(wanted, return_inverse=True)
+        _, wanted = torch.unique(targets[chosen], return_inverse=True)
         answers = torch.nn.functional.one_hot(wanted).double()
     else:
-        answers = ((wanted - wanted.mean()) / wanted.std().clamp_min(1e-12)).unsqueeze(1)
+        wanted = _ranks(targets[chosen])
+        answers = wanted.unsqueeze(1)
     halves = torch.arange(len(flat)) % 2 == 0
     scores = []
     for predict in (_neighbors, _ridge):
@@ -34,8 +46,47 @@ def probe(rows: Tensor, targets: Tensor, classes: bool) -> tuple[float, float]:
         for side in (halves, ~halves):
             predicted[~side] = predict(flat[side], answers[side], flat[~side])
         scores.append(_score(predicted, answers, wanted, classes))
-    chance = answers.mean(0).max().item() if classes else 0.0
-    return max(scores), chance
+    chance = 1 / answers.shape[1] if classes else 0.0
+    return Probed(max(scores), chance, len(chosen))
+
+
+def differs_by_call(calls: list[tuple[Tensor, Tensor]], classes: bool) -> bool:
+    """Rows predict the targets within single calls: tasks that change from call to call, as in meta-learning."""
+    gains, total = [], 0
+    for rows, targets in calls:
+        if len(rows) < 8 or len(torch.unique(targets)) < 2:
+            continue
+        flat = rows.reshape(len(rows), -1).double()
+        flat = torch.nan_to_num((flat - flat.mean(0)) / flat.std(0).clamp_min(1e-9), 0.0)
+        distances = torch.cdist(flat, flat).fill_diagonal_(float("inf"))
+        nearest = targets.double()[distances.argmin(1)]
+        own = targets.double()
+        others = (own.unsqueeze(0) == own.unsqueeze(1)) if classes else (own.unsqueeze(0) - own.unsqueeze(1)).abs()
+        expected = (others.double().sum(1) - float(classes)).div(len(own) - 1)
+        found = (nearest == own).double() if classes else (nearest - own).abs()
+        scale = 1.0 if classes else expected.mean().item()
+        gains.append((found - expected).sum().item() * (1 if classes else -1) / scale)
+        total += len(rows)
+    return total >= LEAST_ROWS // 2 and sum(gains) / total > 0.15
+
+
+def _balanced(targets: Tensor) -> Tensor:
+    """Places of equally many rows of each class, in their order."""
+    values, counts = torch.unique(targets, return_counts=True)
+    kept = values[counts >= LEAST_OF_CLASS]
+    if len(kept) < 2:
+        return torch.arange(0)
+    least = int(counts[counts >= LEAST_OF_CLASS].min())
+    places: Tensor = torch.cat([(targets == value).nonzero()[:least, 0] for value in kept]).sort().values
+    return places
+
+
+def _ranks(targets: Tensor) -> Tensor:
+    """-1 to 1: an outlier is no more than the largest."""
+    _, inverse = torch.unique(targets.double(), return_inverse=True)
+    ranks = inverse.double()
+    scaled: Tensor = (ranks - ranks.mean()) / ranks.std().clamp_min(1e-12)
+    return scaled
 
 
 def _score(predicted: Tensor, answers: Tensor, wanted: Tensor, classes: bool) -> float:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from trueloop.event import InputsSummarized, Labels, Place, TargetsSummarized
 from trueloop.measure.columns import as_table, column_facts
-from trueloop.measure.probe import probe
+from trueloop.measure.probe import differs_by_call, probe
 from trueloop.measure.rows import digests
 from trueloop.measure.tensors import evenly_spaced, is_plain, is_readable
 from trueloop.observers.observer import Observer
@@ -59,6 +59,7 @@ class _Targets:
     values: dict[Phase, list[Tensor]] = field(default_factory=lambda: {"training": [], "evaluation": []})
     counts: dict[Phase, int] = field(default_factory=lambda: {"training": 0, "evaluation": 0})
     calls: dict[Phase, int] = field(default_factory=lambda: {"training": 0, "evaluation": 0})
+    read: int = 0  # training calls whose targets were read
 
 
 class ModelDataObserver(Observer):
@@ -136,6 +137,7 @@ class ModelDataObserver(Observer):
             values = values[values != ignored] if not values.dtype.is_floating_point else values
             targets.values[phase].append(values)
             targets.counts[phase] += len(values)
+            targets.read += phase == "training"
         for entry, size, rows in self._pending:
             if loss.target.numel() == size and entry.rows and entry.rows[-1] is rows:
                 entry.targets[-1] = evenly_spaced(loss.target.detach().reshape(-1), ROWS).cpu().clone()
@@ -169,7 +171,7 @@ class ModelDataObserver(Observer):
             if any(labels):
                 counts = targets.calls
                 self.emit(TargetsSummarized, place, model, targets.function, labels[0], labels[1],
-                          counts["training"], counts["evaluation"])  # fmt: skip
+                          counts["training"], counts["evaluation"], targets.read)  # fmt: skip
 
     def _summarize(self, model: int, position: int, phase: Phase, entry: _Input) -> None:
         rows = torch.cat(entry.rows)
@@ -222,8 +224,11 @@ def _probed(entry: _Input) -> dict[str, Any]:
     distinct = len(torch.unique(targets))
     if len(rows) < LEAST_PAIRS or distinct < 2 or not bool(rows.isfinite().all()):
         return {}
-    score, chance = probe(rows, targets, bool((targets == targets.round()).all()) and distinct <= 50)
-    return {"probed": len(rows), "probe": score, "chance": chance}
+    classes = bool((targets == targets.round()).all()) and distinct <= 50
+    found = probe(rows, targets, classes)
+    if found is None or (found.score < found.chance + 0.1 and differs_by_call(pairs, classes)):
+        return {}
+    return {"probed": found.rows, "probe": found.score, "chance": found.chance}
 
 
 def _paired(entry: _Input) -> tuple[Tensor | None, bool]:

@@ -2,8 +2,8 @@
 
 What it sees
 ------------
-The class labels that loss functions were given in training and in evaluation. A class with several labels in
-evaluation has none in training.
+The class labels that `cross_entropy` or `nll_loss` was given in training and in evaluation. A class with several
+labels in evaluation has none in training, where 20 or more would be expected from its share in evaluation.
 
 Why it hurts
 ------------
@@ -20,13 +20,15 @@ Split at random or by class (stratified), and compare `train_labels.unique()` wi
 
 When it is fine
 ---------------
-Not reported: fewer than 200 training labels, fewer than 5 labels of the class, and more than 50 classes. In zero-shot
+Not reported: fewer than 200 training labels, fewer than 5 labels of the class, rare classes, more than 50 classes, and
+runs of which not every training label was read (on a device, on unwatched steps, or more than 100,000). In zero-shot
 learning this is the task: allow it there.
 """
 
+from collections import Counter
 from typing import Final
 
-from trueloop.event import TargetsSummarized
+from trueloop.event import RunEnded, TargetsSummarized
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["ClassMissingInTraining"]
@@ -34,36 +36,46 @@ __all__ = ["ClassMissingInTraining"]
 LABELS: Final = 200
 LEAST: Final = 5
 CLASSES: Final = 50
+EXPECTED: Final = 20  # training labels of a class, from its share in the evaluation
 
 
 class ClassMissingInTraining(Rule, code="DAT122", severity=Severity.WARNING):
     not_applicable = "no loss was computed on class labels both in training and in evaluation"
 
     def __init__(self) -> None:
-        self._trained: dict[int, dict[float, int]] = {}
+        self._trained: dict[int, Counter[float]] = {}
         self._evaluated: dict[int, tuple[TargetsSummarized, dict[float, int]]] = {}
+        self._unread: set[int] = set()
 
     def on_targets_summarized(self, event: TargetsSummarized) -> None:
         if event.function not in ("cross_entropy", "nll_loss"):
             return
-        if event.training is not None and event.training.classes:
-            self._trained.setdefault(event.model, {}).update(dict(event.training.classes))
+        if event.calls and (event.read_calls < event.calls or not (event.training and event.training.classes)):
+            self._unread.add(event.model)
+        elif event.training is not None:
+            self._trained.setdefault(event.model, Counter()).update(dict(event.training.classes))
         if event.evaluation is not None and event.evaluation.classes:
             self._evaluated[event.model] = (event, dict(event.evaluation.classes))
 
-    def on_run_ended(self, _: object) -> Findings:
+    def on_run_ended(self, ended: RunEnded) -> Findings:
+        if ended.unwatched_steps:
+            return
         for model, (event, classes) in self._evaluated.items():
-            trained = self._trained.get(model, {})
-            if sum(trained.values()) < LABELS or len(trained) > CLASSES:
+            trained = self._trained.get(model, Counter())
+            if trained.total() < LABELS or len(trained) > CLASSES or model in self._unread:
                 continue
-            missing = {value: count for value, count in classes.items() if value not in trained and count >= LEAST}
+            expected = trained.total() / sum(classes.values())  # training labels for each label of the evaluation
+            missing = {
+                value: count
+                for value, count in classes.items()
+                if value not in trained and count >= LEAST and count * expected >= EXPECTED
+            }
             if not missing:
                 continue
             names = ", ".join(f"{value:g} ({count} labels)" for value, count in list(missing.items())[:4])
             yield self.finding(
                 event,
-                f"The evaluation has class {names}, of which the training shows none in {sum(trained.values()):,} "
-                "labels.",
+                f"The evaluation has class {names}, of which the training shows none in {trained.total():,} labels.",
                 fix="Check the split and the list of files; every class must be in the training data.",
                 evidence={"missing": {f"{v:g}": c for v, c in missing.items()}, "training_classes": len(trained)},
             )

@@ -2,7 +2,8 @@
 
 What it sees
 ------------
-For most features (or channels) of a model's training inputs, the mean is at least 20 times the standard deviation.
+For most features (or channels) of a model's training inputs, the mean is at least 20 times the standard deviation,
+and its first layer with weights receives them on that scale.
 
 Why it hurts
 ------------
@@ -21,8 +22,9 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: constant features, a minority of such features, inputs that a normalization layer of the model receives
-first, and integer ids.
+Not reported: constant features, a minority of such features, models that normalize their inputs themselves (by a layer
+or by arithmetic in `forward`), a first layer that a normalization layer follows (unless the standard deviations are
+below 0.02, near the epsilon of that layer), and integer ids.
 """
 
 from typing import Final
@@ -43,23 +45,23 @@ class InputsHardlyVary(Rule, code="DAT121", severity=Severity.WARNING):
 
     def __init__(self) -> None:
         self._events: list[InputsSummarized] = []
-        self._normalized: set[int] = set()
+        self._first: dict[int, FirstLayerInput] = {}
 
     def on_inputs_summarized(self, event: InputsSummarized) -> None:
         if event.phase == "training" and event.position == 0 and event.kind != "tokens" and event.rows >= LEAST_ROWS:
             self._events.append(event)
 
     def on_first_layer_input(self, event: FirstLayerInput) -> None:
-        if event.normalized_next:
-            self._normalized.add(event.model)
+        self._first[event.model] = event
 
     def on_run_ended(self, _: RunEnded) -> Findings:
         for event in self._events:
             columns = [(i, c) for i, c in enumerate(event.columns) if c.distinct > 4]
             flat = [(i, c) for i, c in columns if _is_flat(c)]
-            if not flat or len(flat) < MOST * len(columns):
+            first = self._first.get(event.model)
+            if not flat or len(flat) < MOST * len(columns) or first is None or not _arrives(event, first):
                 continue
-            if event.model in self._normalized and max(column.deviation for _, column in flat) > VANISHING:
+            if first.normalized_next and max(column.deviation for _, column in flat) > VANISHING:
                 continue
             index, column = flat[0]
             noun = "channels" if event.kind == "channels" else "features"
@@ -74,3 +76,11 @@ class InputsHardlyVary(Rule, code="DAT121", severity=Severity.WARNING):
 
 def _is_flat(column: Column) -> bool:
     return column.deviation > 0 and abs(column.mean) > OFFSET * column.deviation
+
+
+def _arrives(event: InputsSummarized, first: FirstLayerInput) -> bool:
+    """The first layer with weights receives the inputs as they are: its values lie in their range."""
+    low, high = min(c.smallest for c in event.columns), max(c.largest for c in event.columns)
+    slack = 0.05 * (high - low)
+    inside = low - slack <= first.smallest and first.largest <= high + slack
+    return inside and first.largest - first.smallest > 0.3 * (high - low)

@@ -2,8 +2,8 @@
 
 What it sees
 ------------
-In the recorded evaluations after the training has begun, all predicted classes that are compared with the labels are
-the same one, while the labels have several classes, one of them far more frequent than the others.
+In a recorded evaluation near the end of the run, all predictions that are compared with labels 0 and 1 are the same
+class, which is that of at least 75 % of the labels; at least 8 labels are of the other class.
 
 Why it hurts
 ------------
@@ -22,20 +22,21 @@ Report recall and precision per class or the balanced accuracy, and give rare cl
 
 When it is fine
 ---------------
-Not reported: fewer than 50 steps, classes that are balanced (an untrained model), and models that later predict
-several classes.
+Not reported: fewer than 50 steps, classes that are balanced (an untrained model), batches with fewer than 8 labels of
+the rare class, evaluations in the first 80 % of the run, and models that also predict the rare class.
 """
 
 from typing import Final
 
-from trueloop.event import RunEnded, StepProgram
+from trueloop.event import Place, RunEnded, StepProgram, Value
 from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["MajorityClassPredicted"]
 
 STEPS: Final = 50
-LEAST: Final = 32
+RECENT: Final = 0.8  # of the run's steps: an earlier evaluation says nothing about the trained model
+RARE: Final = 8  # labels of the other class that were all missed
 MAJORITY: Final = 0.75
 _EQUALS: Final = ("eq", "__eq__", "ne", "__ne__")
 
@@ -44,33 +45,47 @@ class MajorityClassPredicted(Rule, code="MOD107", severity=Severity.WARNING):
     not_applicable = "no prediction was compared with labels in an evaluation"
 
     def __init__(self) -> None:
-        self._last: tuple[StepProgram, float, float, object] | None = None
+        self._last: dict[Place | None, tuple[StepProgram, list[tuple[Value, Value]]]] = {}
+        """By line: the latest evaluation that compares there, and its predictions and labels."""
 
     def on_step_program(self, event: StepProgram) -> None:
         if event.phase != "evaluation" or event.step < STEPS:
             return
-        view = ProgramView(event)
+        view, found = ProgramView(event), dict[Place | None, list[tuple[Value, Value]]]()
         for operation, prediction, target in view.comparisons:
-            if operation.name not in _EQUALS or len(view.values[target].shape) != 1:
-                continue
-            predicted, labels = view.values[prediction], view.values[target]
-            if labels.shape[0] < LEAST or labels.constant or predicted.smallest is None or labels.mean is None:
-                continue
-            if labels.smallest != 0 or labels.largest != 1:
-                continue  # the share of the majority is known from the mean of zeros and ones only
-            same = predicted.constant or predicted.smallest == predicted.largest
-            share = 1 - labels.mean if predicted.smallest == 0 else labels.mean
-            self._last = (event, predicted.smallest, share, operation.place) if same else None
+            if operation.name in _EQUALS:
+                found.setdefault(operation.place, []).append((view.values[prediction], view.values[target]))
+        self._last |= {place: (event, pairs) for place, pairs in found.items()}
 
-    def on_run_ended(self, _: RunEnded) -> Findings:
-        if self._last is None or self._last[2] < MAJORITY:
-            return
-        event, predicted, share, place = self._last
-        yield self.finding(
-            event,
-            f"Every prediction of the last recorded evaluation is class {predicted:g}; {share:.1%} of the labels are, "
-            f"so the accuracy is {share:.3f} without finding any other class.",
-            fix="Look at recall per class; weight the rare class (`pos_weight`, `weight`) or sample it more often.",
-            evidence={"predicted": predicted, "share_of_labels": round(share, 4), "step": event.step},
-            place=place,  # type: ignore[arg-type]
-        )
+    def on_run_ended(self, ended: RunEnded) -> Findings:
+        for place, (event, pairs) in self._last.items():
+            predicted = _only_class(pairs)
+            if event.step < RECENT * ended.step or predicted is None:
+                continue
+            total = sum(labels.shape[0] for _, labels in pairs)
+            ones = sum((labels.mean or 0.0) * labels.shape[0] for _, labels in pairs)
+            same = ones if predicted == 1 else total - ones
+            if total - same < RARE or same < MAJORITY * total:
+                continue
+            yield self.finding(
+                event,
+                f"All {total} predictions of an evaluation after {event.step} steps are class {predicted:g}; "
+                f"{same / total:.1%} of the labels are, so the accuracy is {same / total:.3f} without finding any of "
+                f"the {total - same:.0f} others.",
+                fix="Look at recall per class; weight the rare class (`pos_weight`, `weight`) or sample it more often.",
+                evidence={"predicted": predicted, "share_of_labels": round(same / total, 4), "step": event.step},
+                place=place,
+            )
+
+
+def _only_class(pairs: list[tuple[Value, Value]]) -> float | None:
+    """The class that all predictions are, where all labels are 0 or 1 and there is one per row."""
+    for predicted, labels in pairs:
+        if not labels.shape or any(size != 1 for size in labels.shape[1:]) or labels.mean is None:
+            return None
+        if predicted.smallest is None or predicted.smallest != predicted.largest or labels.smallest not in (0, 1):
+            return None
+        if labels.largest not in (0, 1) or not 0 <= labels.mean <= 1 or predicted.shape[:1] != labels.shape[:1]:
+            return None
+    classes = {predicted.smallest for predicted, _ in pairs}
+    return classes.pop() if len(classes) == 1 and classes <= {0.0, 1.0} else None

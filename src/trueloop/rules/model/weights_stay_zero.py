@@ -39,7 +39,9 @@ class WeightsStayZero(Rule, code="MDL117", severity=Severity.ERROR):
     def on_zero_weights(self, event: ZeroWeights) -> Findings:
         names = ", ".join(f"`{name}`" for name in event.names[:4])
         if event.frozen:
-            message = f"{event.share:.0%} of the ids looked up in the frozen table {names} of `{event.model}` have zero rows."
+            message = (
+                f"{event.share:.0%} of the ids looked up in the frozen table {names} of `{event.model}` have zero rows."
+            )
             fix = "Check the file that the table was loaded from, and the names that its rows are looked up by."
         else:
             message = f"{names} of `{event.model}` stayed zero for {event.steps} steps: the gradient is exactly zero."
