@@ -45,6 +45,7 @@ class Bus:
         self.awake = True
         self.in_backward = False
         self.recording = False  # operations are being published
+        self.fetching = False  # a loader reads samples: not a part of the step
         self.in_step = 0  # Optimizer steps on the stack: > 0 inside a closure
         self.call: ModuleCall | None = None  # The outermost module call that is running
         self.stop_reason = ""  # Why the run must end at the next step; empty to continue

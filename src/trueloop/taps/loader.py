@@ -52,7 +52,11 @@ class LoaderTap(Tap):
                 return original(iterator)
             computed = thread_time_ns() if self.bus.step < TIMED_STEPS else None
             began = perf_counter_ns()
-            batch = original(iterator)
+            self.bus.fetching = True
+            try:
+                batch = original(iterator)
+            finally:
+                self.bus.fetching = False
             waited = perf_counter_ns() - began
             loader, number = self._loaders.get(iterator, (None, None))
             computed = None if computed is None else thread_time_ns() - computed

@@ -129,7 +129,9 @@ class _Operations(TorchFunctionMode):
         while func.__class__ is _FUNCTION and func.__code__.co_filename == UNSEEN and hasattr(func, "__wrapped__"):
             func = func.__wrapped__  # the patched function has published this call already, or will
         output = func(*args, **kwargs)
-        if not self.active or bus.ignores() or bus.in_backward or bus.in_step or compiler_callback() is not None:
+        if bus.fetching or not self.active or bus.ignores() or bus.in_backward or bus.in_step:
+            return output
+        if compiler_callback() is not None:
             return output
         name = getattr(func, "__name__", "")
         if name == "__get__":
