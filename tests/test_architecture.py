@@ -34,6 +34,7 @@ ROOMS: dict[str, str] = {
     "engine": "words torch torch_private measure data parallel checkpoint kernels",
     "track": "words report",
     "doctor": "words torch torch_private taps observers rules crash report parallel",
+    "experiment": "words torch doctor",
     "session": "words torch torch_private measure data parallel checkpoint engine track rules report doctor",
     "recipes": "words torch data engine",
     "tune": "words torch torch_private measure data engine profile recipes",
@@ -45,7 +46,7 @@ ROOMS: dict[str, str] = {
     "bench": "words torch export",
     "serve": "words torch data export",
     "cli": (
-        "words torch taps rules report doctor parallel checkpoint engine recipes session inspection "
+        "words torch taps rules report doctor experiment parallel checkpoint engine recipes session inspection "
         "claims readiness profile tune export quantize bench serve"
     ),
 }

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from trueloop import __version__
-from trueloop.cli.main import VERBS, main
+from trueloop.cli.main import VERBS, main, module_name
 from trueloop.results.check import ExitCode
 
 Captured = pytest.CaptureFixture[str]
@@ -72,7 +72,7 @@ def test_quick_verbs_load_no_torch(words: list[str], tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60, cwd=tmp_path, stdout=subprocess.DEVNULL)
 
 
-REPORTING = "bench check checkpoint compare export inspect load plan probe profile quantize ready recheck runs tune"
+REPORTING = "bench check checkpoint compare export inspect load plan probe profile quantize ready recheck runs try tune"
 
 
 @pytest.mark.parametrize("verb", REPORTING.split())
@@ -80,7 +80,7 @@ def test_every_verb_that_reports_has_the_same_formats(
     verb: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    parser = import_module(f"trueloop.cli.{verb}").parser()
+    parser = import_module(f"trueloop.cli.{module_name(verb)}").parser()
     for name in ("text", "json", "html", "markdown"):
         options = parser.parse_args(["--format", name, "--output", "a", "--output", "b"])
         assert (options.format, options.output) == (name, ["a", "b"])
@@ -302,14 +302,14 @@ REPORTS = (
 
 @pytest.mark.parametrize("verb", REPORTS)
 def test_every_verb_that_reports_has_format_and_output(verb: str) -> None:
-    parser = import_module(f"trueloop.cli.{verb}").parser()
+    parser = import_module(f"trueloop.cli.{module_name(verb)}").parser()
     options = {name for action in parser._actions for name in action.option_strings}
     assert {"--format", "--output"} <= options
     assert not {"--json", "--html"} & options
 
 
 def test_an_option_means_the_same_in_every_verb() -> None:
-    parsers = {verb: import_module(f"trueloop.cli.{verb}").parser() for verb in VERBS}
+    parsers = {verb: import_module(f"trueloop.cli.{module_name(verb)}").parser() for verb in VERBS}
     metavars: dict[str, set[str]] = {}
     for verb, parser in parsers.items():
         for action in parser._actions:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -38,6 +40,10 @@ def parser() -> Parser:
     made.add_argument("--budget", metavar="SHARE", type=share(), help="share of time that checking may add: 5%%, 0.05")
     made.add_argument("--record", metavar="DIR", type=Path, help="record the run, for `trueloop recheck DIR`")
     made.add_argument("--fail-fast", action="store_true", help="end the run at the first error")
+    made.add_argument(
+        "--try", dest="try_fixes", action="store_true", help="then run the script with each fix, in a copy"
+    )
+    made.add_argument("--seeds", metavar="N", type=whole_number(), help="with --try: runs of each version (1)")
     made.add_hang_after()
     add_rule_options(made)
     return made
@@ -67,6 +73,7 @@ def check(arguments: list[str]) -> int:
     if not target:
         raise Misuse("Which script? Nothing was run: type `trueloop check train.py`, with options before it.")
     refuse_conflicts(options)
+    _refuse_try(options)
     set_base_folder(os.getcwd())
     settings = load_settings(Path.cwd())
     chosen_rules(settings, options.select, options.ignore)  # misspelled rules are refused before torch is imported
@@ -91,12 +98,41 @@ def check(arguments: list[str]) -> int:
     )
     delivery.take_stdout()
     register_exit_handler()
-    verdict, error = examine(program, watch)
-    if error is not None:
-        show(error)
-    if not verdict.reported_elsewhere:
-        deliver_verdict(delivery, verdict)
+    with _fixes(program, target, options) as tried:
+        verdict, error = examine(program, watch)
+        if error is not None:
+            show(error)
+        if tried is not None and not delivery.in_terminal:
+            verdict = replace(verdict, notes=(*verdict.notes, *tried(verdict)))
+        if not verdict.reported_elsewhere:
+            deliver_verdict(delivery, verdict)
+        if tried is not None and delivery.in_terminal:
+            print(*tried(verdict), sep="\n", file=sys.stderr)
     exit_process(error, verdict.exit_code(options.fail_on))
+
+
+def _refuse_try(options: argparse.Namespace) -> None:
+    if options.seeds is not None and not options.try_fixes:
+        raise Misuse("--seeds needs --try. Nothing was run: add --try, or drop it.")
+    if options.try_fixes and options.diff:
+        raise Misuse("--diff prints a patch, --try reports what it does: choose one. Nothing was run.")
+    if options.try_fixes and "RANK" in os.environ:
+        raise Misuse("--try runs a script in one process. Nothing was run: drop --try, or start it without torchrun.")
+
+
+@contextmanager
+def _fixes(
+    program: Program, target: list[str], options: argparse.Namespace
+) -> Iterator[Callable[[Verdict], list[str]] | None]:
+    """Tries the fixes of a verdict; None without --try. The folder is copied before the script runs."""
+    if not options.try_fixes:
+        yield None
+        return
+    from trueloop.experiment.fixes import try_fixes
+    from trueloop.experiment.folder_copy import snapshot
+
+    with snapshot(Path(program.path)) as taken:
+        yield lambda verdict: try_fixes(verdict, taken, target, options.seeds or 1, options.steps, quiet=options.quiet)
 
 
 def deliver_verdict(delivery: Delivery, verdict: Verdict) -> None:

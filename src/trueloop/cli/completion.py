@@ -4,7 +4,7 @@ import argparse
 from importlib import import_module
 from typing import Any, Final
 
-from trueloop.cli.main import VERBS
+from trueloop.cli.main import VERBS, module_name
 from trueloop.cli.options import Parser, one_of
 from trueloop.errors import MissingExtra, Misuse
 from trueloop.recipes.catalogue import bundled
@@ -18,7 +18,14 @@ ABOUT: Final = """Print a completion script. To install it:
   trueloop completion zsh > ~/.zfunc/_trueloop      (a folder of your $fpath)"""
 FOLDERS: Final = ("DIR", "FOLDER", "RUN")
 FILES: Final = ("FILE", "TABLE", "PATH", "SCRIPT", "ARTIFACT", "ARTIFACT|URL", "ARTIFACT|RUN", "WHICH")
-TAKE_SCRIPTS: Final = ("check", "profile", "probe", "ready", "launch")  # Their target is not declared to their parser
+TAKE_SCRIPTS: Final = (
+    "check",
+    "try",
+    "profile",
+    "probe",
+    "ready",
+    "launch",
+)  # Their target is not declared to their parser
 
 
 def parser() -> Parser:
@@ -44,7 +51,7 @@ def _all_verbs(shtab: Any) -> argparse.ArgumentParser:
     root = argparse.ArgumentParser("trueloop")
     verbs = root.add_subparsers()
     for verb, text in VERBS.items():
-        own: Parser = import_module(f"trueloop.cli.{verb}").parser()
+        own: Parser = import_module(f"trueloop.cli.{module_name(verb)}").parser()
         if verb in TAKE_SCRIPTS:
             own.add_argument("target", nargs="*", metavar="SCRIPT", help="a script, a recipe or a run")
         for action in own._actions:

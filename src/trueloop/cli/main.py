@@ -5,17 +5,19 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from keyword import iskeyword
 from typing import Final
 
 from trueloop import __version__
 from trueloop.errors import Misuse, did_you_mean
 from trueloop.results.check import ExitCode
 
-__all__ = ["VERBS", "main"]
+__all__ = ["VERBS", "main", "module_name"]
 
 GROUPS: Final = {
     "Find bugs": {
         "check": "run a training script, unmodified, and report its silent bugs",
+        "try": "run a script without and with a change, and compare",
         "recheck": "check a recorded run again with today's rules",
         "explain": "what a rule detects and how to fix it; search rules by word",
         "probe": "test claims: it learns one batch, it resumes exactly, ...",
@@ -44,7 +46,7 @@ GROUPS: Final = {
     },
     "Shell": {"completion": "print a completion script for bash or zsh"},
 }
-"""Heading -> verb -> what it does. The verb's file has a function of its name, and `parser()`."""
+"""Heading -> verb -> what it does. The verb's file has a function of its name (see `module_name`), and `parser()`."""
 VERBS: Final = {verb: text for verbs in GROUPS.values() for verb, text in verbs.items()}
 
 
@@ -59,7 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return ExitCode.CLEAN
         if words[0] not in VERBS:
             raise Misuse(_unknown_verb(words[0]))
-        code: int = getattr(import_module(f"trueloop.cli.{words[0]}"), words[0])(words[1:])
+        name = module_name(words[0])
+        code: int = getattr(import_module(f"trueloop.cli.{name}"), name)(words[1:])
         return code
     except BrokenPipeError:
         # The reader (`| head`) has closed the pipe: not an error. Python would complain again when it flushes stdout.
@@ -69,6 +72,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from trueloop.cli.failure import report_user_errors
 
         return report_user_errors(error)
+
+
+def module_name(verb: str) -> str:
+    """Of the verb's file, and of the function in it: `try` is a keyword of Python."""
+    return f"{verb}_" if iskeyword(verb) else verb
 
 
 def _unknown_verb(word: str) -> str:

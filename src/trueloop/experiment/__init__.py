@@ -1,0 +1,1 @@
+"""Run a script without and with a change, in copies of its folder, and compare the runs."""
