@@ -64,6 +64,9 @@ class StepProgramObserver(Observer):
 
     def batch_drawn(self, drawn: BatchDrawn) -> None:
         self._batch = {memory_of(t) for t in tensors_in(drawn.batch, 64)} if drawn.stacked else set()
+        if self._program is not None and drawn.stacked:
+            for tensor in tensors_in(drawn.batch, 64):  # stacked in this process, which was seen as operations
+                self._add(self._program, tensor, "batch", True)
 
     def state_loading(self, load: StateLoad) -> None:
         self._loaded.add(load.module)

@@ -2,7 +2,8 @@
 
 What it sees
 ------------
-In recorded steps, `pack_padded_sequence` is given lengths that are all 1, for sequences with more steps than that.
+In all recorded steps, at least three, `pack_padded_sequence` is given lengths that are all 1, for sequences with more
+steps than that; at least 32 sequences in all.
 
 Why it hurts
 ------------
@@ -19,42 +20,51 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: batches with one step, and lengths that vary or are longer than 1.
+Not reported: batches with one step, and lines where any recorded length is above 1 (data with many short
+sequences).
 """
 
-from collections import Counter
 from typing import Final
 
-from trueloop.event import Place, StepProgram
+from trueloop.event import Place, RunEnded, StepProgram
 from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["LengthsAllOne"]
 
-PROGRAMS: Final = 2
+PROGRAMS: Final = 3
+SEQUENCES: Final = 32
 
 
 class LengthsAllOne(Rule, code="DAT123", severity=Severity.ERROR):
     not_applicable = "no sequence was packed in a recorded step"
 
     def __init__(self) -> None:
-        self._seen: Counter[Place | None] = Counter()
+        self._packed: dict[Place | None, list[tuple[StepProgram, int, tuple[int, ...]]]] = {}
+        self._longer: set[Place | None] = set()
 
-    def on_step_program(self, event: StepProgram) -> Findings:
+    def on_step_program(self, event: StepProgram) -> None:
         view = ProgramView(event)
         for operation in event.operations:
             if operation.name != "_pack_padded_sequence" or len(operation.inputs) < 2:
                 continue
             padded, lengths = (view.values[index] for index in operation.inputs[:2])
-            if lengths.largest != 1 or lengths.shape[0] < 4 or min(padded.shape[:2]) < 2:
+            if lengths.largest != 1 or min(padded.shape[:2]) < 2:
+                self._longer.add(operation.place)
+            else:
+                self._packed.setdefault(operation.place, []).append((event, lengths.shape[0], padded.shape))
+
+    def on_run_ended(self, _: RunEnded) -> Findings:
+        for place, packed in self._packed.items():
+            count = sum(number for _, number, _ in packed)
+            if place in self._longer or len(packed) < PROGRAMS or count < SEQUENCES:
                 continue
-            self._seen[operation.place] += 1
-            if self._seen[operation.place] == PROGRAMS:
-                yield self.finding(
-                    event,
-                    f"All {lengths.shape[0]} sequences of a batch {list(padded.shape)} are packed with the length 1: "
-                    "everything after their first step is ignored.",
-                    fix="Compute the lengths from this batch: `(tokens != pad).sum(dim=1)`.",
-                    evidence={"batch": list(padded.shape), "longest": 1},
-                    place=operation.place,
-                )
+            event, shape = packed[0][0], packed[0][2]
+            yield self.finding(
+                event,
+                f"All {count} recorded sequences are packed with the length 1, in batches like {list(shape)}: "
+                "everything after their first step is ignored.",
+                fix="Compute the lengths from this batch: `(tokens != pad).sum(dim=1)`.",
+                evidence={"batch": list(shape), "sequences": count, "longest": 1},
+                place=place,
+            )

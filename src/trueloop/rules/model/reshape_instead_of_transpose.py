@@ -3,7 +3,8 @@
 What it sees
 ------------
 In a recorded step, `view` or `reshape` turns a tensor into a shape with the same sizes in a different order, such as
-[batch, channels, time] into [batch, time, channels].
+[batch, channels, time] into [batch, time, channels]. Sizes where such a reshape could also merge whole rows (16 steps
+of 8 features into 8 of 16) are a warning.
 
 Why it hurts
 ------------
@@ -20,14 +21,17 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: dimensions of equal size or of size 1, and tensors without data (constants, tables).
+Not reported: dimensions of equal size or of size 1, tensors without data (constants, tables), and reshapes that merge
+whole rows by sizes that the line computes (`x.reshape(n, steps // 2, 2 * features)`).
 """
 
+import ast
+from math import prod
 from typing import Final
 
-from trueloop.event import StepProgram
+from trueloop.event import Place, StepProgram
 from trueloop.rules.program_view import ProgramView
-from trueloop.rules.rule import Findings, Rule, Severity
+from trueloop.rules.rule import Findings, Rule, Severity, statement_at
 
 __all__ = ["ReshapeInsteadOfTranspose"]
 
@@ -47,6 +51,9 @@ class ReshapeInsteadOfTranspose(Rule, code="MDL115", severity=Severity.ERROR):
                 continue
             if before.constant or operation.place is None:
                 continue
+            aligned = _is_aligned(before.shape, after.shape)
+            if aligned and _computes(operation.place):
+                continue
             yield self.finding(
                 event,
                 f"`{operation.name}` turns {list(before.shape)} into {list(after.shape)}: the same sizes in a "
@@ -54,7 +61,20 @@ class ReshapeInsteadOfTranspose(Rule, code="MDL115", severity=Severity.ERROR):
                 fix="Use `transpose` or `permute` to swap dimensions.",
                 evidence={"before": list(before.shape), "after": list(after.shape)},
                 place=operation.place,
+                severity=Severity.WARNING if aligned else Severity.ERROR,
             )
+
+
+def _is_aligned(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
+    """The new shape cuts or merges whole rows of the old one, so that it may be meant."""
+    cuts = [[prod(shape[:end]) for end in range(1, len(shape) + 1)] for shape in (before, after)]
+    return all(max(a, b) % min(a, b) == 0 for a in cuts[0] for b in cuts[1])
+
+
+def _computes(place: Place) -> bool:
+    """The line has arithmetic in it."""
+    _, statement = statement_at(place)
+    return statement is None or any(isinstance(node, ast.BinOp) for node in ast.walk(statement))
 
 
 def _swapped(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
