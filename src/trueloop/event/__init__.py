@@ -39,6 +39,7 @@ from typing import Final
 from trueloop.event.base import *
 from trueloop.event.base import Event
 from trueloop.event.checkpoint import *
+from trueloop.event.copies import *
 from trueloop.event.data import *
 from trueloop.event.final_state import *
 from trueloop.event.gradient import *

@@ -20,7 +20,7 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: derivatives by parameters (first-order meta-learning), derivatives that only change the input of a model
+Not reported: derivatives by weights (first-order meta-learning), derivatives that only change the input of a model
 (adversarial examples), and derivatives that the loss does not use.
 """
 
@@ -41,8 +41,8 @@ class DerivativeWithoutGraph(Rule, code="LOS118", severity=Severity.ERROR):
         for operation in event.operations:
             if operation.name != "grad" or dict(operation.options).get("create_graph") != "False":
                 continue
-            if any(view.values[index].origin == "parameter" for index in operation.inputs):
-                continue
+            if any(index in view.learned for index in operation.inputs[1:]):
+                continue  # by weights: first-order meta-learning
             used = [index for index in operation.outputs if index in view.on_loss_path]
             if not used or operation.inputs[0] not in view.learned or _enters_a_model(view, used[0]):
                 continue

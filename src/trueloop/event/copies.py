@@ -1,0 +1,16 @@
+"""Models that are evaluated and not trained themselves: averages and other copies of a trained one."""
+
+from dataclasses import dataclass
+
+from trueloop.event.base import Event
+
+__all__ = ["CopyNormsInitial"]
+
+
+@dataclass(frozen=True, slots=True)
+class CopyNormsInitial(Event):
+    """A copy's weights followed training, its batch norm statistics are the initial ones. `place`: its evaluation."""
+
+    model: str
+    layers: int  # batch norm layers with a running mean of 0 and a variance of 1
+    calls: int  # evaluating calls so far
