@@ -160,3 +160,16 @@ def test_the_words_of_a_gpu(crash: Callable[[str], Crash]) -> None:
         assert "`offsets` is on cpu, but `x` is on meta" in told.said.message
         assert "torch.arange(4, device=x.device)" in told.said.fix
         assert told.line == told.at("# made")
+
+
+def test_a_move_whose_result_was_thrown_away(crash: Callable[[str], Crash]) -> None:
+    told = crash("""
+        model = nn.Linear(4, 3).to("meta")
+        for _ in range(2):
+            x = torch.randn(8, 4)
+            x.to("meta")  # thrown
+            model(x)
+        """)
+    assert told.line == told.at("# thrown")
+    assert "nothing keeps it: `x` stays on cpu" in told.details
+    assert 'x = x.to("meta")' in told.said.fix

@@ -123,3 +123,19 @@ def test_a_view_of_a_leaf(crash: Callable[[str], Crash]) -> None:
     told = crash("w = torch.zeros(3, requires_grad=True)\nw[0] = 1  # crash")
     assert "changed in place by `w[0] = 1`" in told.said.message
     assert told.line == told.at("# crash")
+
+
+def test_a_step_that_never_ran_is_not_blamed(crash: Callable[[str], Crash]) -> None:
+    told = crash("""
+        model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(3):
+            loss = model(torch.randn(8, 4)).pow(2).mean()
+            with torch.no_grad():
+                for p in model.parameters():
+                    p.mul_(0.9)  # changed
+            loss.backward()
+            optimizer.step()
+        """)
+    assert told.line == told.at("# changed")
+    assert "step()" not in told.said.message

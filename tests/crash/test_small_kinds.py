@@ -195,3 +195,10 @@ def test_an_assert_on_the_gpu(crash: Callable[[str], Crash]) -> None:
     assert "`labels`, int64 [3], holds values from 0 to 12" in told.details
     assert "embedding of 10 rows" in told.details
     assert "CUDA_LAUNCH_BLOCKING=1" in told.said.fix
+
+
+def test_backward_on_a_number(crash: Callable[[str], Crash]) -> None:
+    told = crash("model = nn.Linear(4, 1)\nloss = model(torch.randn(8, 4)).mean().item()  # taken\nloss.backward()")
+    assert told.said.kind == "number-backward"
+    assert "`loss` is a Python number (float)" in told.said.message
+    assert told.line == told.at("# taken")

@@ -129,7 +129,10 @@ def _left_behind(scene: Scene, strays: list[_Party], other: _Party) -> Explanati
     attribute = _plain_attribute(scene, party.node)
     if attribute is not None:
         return _attribute_left(scene, party, other, *attribute)
-    made = _maker(party.origin.statement)
+    thrown = _thrown_away(scene, party)
+    if thrown is not None:
+        return scene.explanation(message, *thrown)
+    made = _maker(_part_of(party))
     where = party.origin.place
     if made is not None and where is not None and party.origin.step is not None:
         step = party.origin.step
@@ -142,6 +145,37 @@ def _left_behind(scene: Scene, strays: list[_Party], other: _Party) -> Explanati
     name = party.name.strip("`")
     moved = f"{name} = {name}.to({_target(other)})" if name.isidentifier() else f"{party.name}.to({_target(other)})"
     return scene.explanation(message, (*party.origin.lines, *also), f"Move it before it is used: {moved}.")
+
+
+def _thrown_away(scene: Scene, party: _Party) -> tuple[tuple[str, ...], str, Place, str] | None:
+    """`x.to(device)` as a statement of its own: the moved tensor is lost. Detail, fix, place and patch."""
+    source, line = scene.crash.source, scene.crash.line
+    name = party.name.strip("`")
+    function = source.enclosing_function(line)
+    for node in ast.walk(function or source.tree):
+        call = node.value if isinstance(node, ast.Expr) else None
+        if not isinstance(node, ast.Expr) or not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+            continue
+        if node.lineno < line and called_name(call) in ("to", "cuda") and ast.unparse(call.func.value) == name:
+            place, text = source.place(node), source.text(node)
+            detail = f"`{text}` at {spot(place)} returns the moved tensor, and nothing keeps it: `{name}` stays on cpu."
+            row = source.lines[node.lineno - 1].rstrip("\n")
+            new = f"{row[: node.col_offset]}{name} = {row[node.col_offset :]}"
+            one_line = node.lineno == node.end_lineno and row.isascii()
+            patch = diff(source.path, [Edit(node.lineno, node.lineno, (new,))]) if one_line else ""
+            return (detail,), f"Keep the result, at {spot(place)}: {name} = {text}.", place, patch
+    return None
+
+
+def _part_of(party: _Party) -> ast.AST | None:
+    """The statement that sets the tensor; of `x, y = one, two` the value that belongs to it."""
+    statement = party.origin.statement
+    if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Tuple):
+        for target in statement.targets:
+            names = [ast.unparse(each) for each in target.elts] if isinstance(target, ast.Tuple) else []
+            if len(names) == len(statement.value.elts) and party.name.strip("`") in names:
+                return statement.value.elts[names.index(party.name.strip("`"))]
+    return statement
 
 
 def _target(other: _Party) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from torch import Tensor, nn
-from torch.optim import Optimizer
+from torch.optim import SGD, Optimizer
 
 from trueloop.crash.explanation import Explanation, described, spot
 from trueloop.crash.scene import MISSING, Scene, Step
@@ -59,7 +59,8 @@ def explain(scene: Scene) -> Explanation | None:
         return None
     weight = _weight(needed, found["shape"])
     stepped = _stepped(scene, weight, found) if weight is not None else None
-    return stepped or _overwritten(scene, needed, found)
+    by_hand = _changed_by_hand(scene, weight, found) if weight is not None else None
+    return stepped or by_hand or _overwritten(scene, needed, found)
 
 
 def _find(root: Tensor, what: str) -> _Saved | None:
@@ -101,7 +102,7 @@ def _stepped(scene: Scene, weight: Tensor, found: re.Match[str]) -> Explanation 
             groups = optimizer.param_groups if isinstance(optimizer, Optimizer) else ()
             held = any(parameter is weight for group in groups for parameter in group["params"])
             call = _last_call(step, variable) if held else None
-            if call is not None:
+            if call is not None and _has_run(scene, step, call, optimizer, weight):
                 where = step.source.place(call)
                 why = f"which needs the old value (version {found['then']}, now {found['now']})"
                 changed = f"{variable}.step() at {spot(where)} changed `{name}` between the forward and this backward"
@@ -117,6 +118,42 @@ def _last_call(step: Step, variable: str) -> ast.Call | None:
     calls = [call for call in calls_in(step.source.tree) if ast.unparse(call.func) == f"{variable}.step"]
     calls.sort(key=lambda call: (call.lineno < step.line, call.lineno))
     return calls[-1] if calls else None
+
+
+def _has_run(scene: Scene, step: Step, call: ast.Call, optimizer: Optimizer, weight: Tensor) -> bool:
+    """Can this step() have changed the weight? Most optimizers keep a state for it. Without one (plain SGD), the call
+    stands before the crash or in a loop around it, and no statement of the user's changes parameters."""
+    if optimizer.state.get(weight):
+        return True
+    settings = optimizer.param_groups[0]
+    keeps_none = isinstance(optimizer, SGD) and not settings.get("momentum")
+    loops = (node for node in ast.walk(step.source.tree) if isinstance(node, (ast.For, ast.While)))
+    around = any(
+        node.lineno <= min(call.lineno, step.line) <= max(call.lineno, step.line) <= (node.end_lineno or 0)
+        for node in loops
+    )
+    by_hand = any(_is_parameter(scene, change.variable) for change in _changes(scene))
+    return keeps_none and (call.lineno < step.line or around) and not by_hand
+
+
+def _changed_by_hand(scene: Scene, weight: Tensor, found: re.Match[str]) -> Explanation | None:
+    """A statement of the user's changes parameters between forward and backward."""
+    changes = [change for change in _changes(scene) if _is_parameter(scene, change.variable)]
+    if len(changes) != 1:
+        return None
+    only, name = changes[0], _parameter_name(scene, weight)
+    why = f"which needs the old value (version {found['then']}, now {found['now']})"
+    message = f"{only.text} at {spot(only.place)} changed `{name}` between the forward and this backward, {why}."
+    fix = "Change parameters only after backward has run, or run the forward again after the change."
+    return scene.explanation(message, (f"`{name}` is {described(weight)}.",), fix, only.place)
+
+
+def _is_parameter(scene: Scene, variable: str) -> bool:
+    try:
+        node = ast.parse(variable, mode="eval").body
+    except SyntaxError:
+        return False
+    return any(isinstance(step.value(node), nn.Parameter) for step in scene.users)
 
 
 def _parameter_name(scene: Scene, weight: Tensor) -> str:

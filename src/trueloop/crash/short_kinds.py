@@ -15,11 +15,11 @@ from trueloop.crash.origin import built, layer_input, origin, origins
 from trueloop.crash.scene import Scene
 from trueloop.results.check import counted
 from trueloop.usercode.ownership import class_source
-from trueloop.usercode.source import calls_in
+from trueloop.usercode.source import called_name, calls_in
 
 __all__ = ["explain_device_assert", "explain_empty_optimizer", "explain_lone_sample", "explain_no_accelerator"]
 __all__ += ["explain_no_forward", "explain_not_scalar", "explain_ragged_batch", "explain_rnn_state"]
-__all__ += ["explain_shrunk_away", "explain_to_numpy"]
+__all__ += ["explain_number_backward", "explain_shrunk_away", "explain_to_numpy"]
 
 _NO_DEVICE: Final = re.compile(
     r"Torch not compiled with CUDA enabled|Found no NVIDIA driver|No CUDA GPUs are available|invalid device ordinal"
@@ -33,6 +33,7 @@ _RNN_STATE: Final = re.compile(r"Expected hidden(?:\[\d\])? size \(([\d, ]+)\), 
 _SHRUNK: Final = re.compile(
     "Kernel size can't be greater than actual input size|Output size is too small|kernel size should be smaller than"
 )
+_NUMBER: Final = re.compile(r"'(float|int|numpy\.\w+)' object has no attribute 'backward'")
 _TO_NUMPY: Final = re.compile(r"can't convert (\S+) device type tensor to numpy")
 
 
@@ -178,6 +179,26 @@ def explain_not_scalar(scene: Scene) -> Explanation | None:
     fix = "Remove reduction='none', or reduce" if any(_is_unreduced(scene, call) for call in calls) else "Reduce"
     message = f"`backward()` needs a scalar, but `{name}` is {described(root)} with {root.numel()} elements."
     return scene.explanation(message, came_from.lines, f"{fix} it first: {name}.mean().backward().")
+
+
+def explain_number_backward(scene: Scene) -> Explanation | None:
+    """Backward was called on a number: `loss.item()` has no graph."""
+    found = _NUMBER.search(scene.message)
+    receiver = scene.receiver or getattr(scene.crash.node, "value", None)
+    if found is None or not isinstance(receiver, ast.expr) or not isinstance(scene.error, AttributeError):
+        return None
+    name, came_from = scene.crash.text(receiver), origin(scene, scene.crash, receiver)
+    statement = came_from.statement if isinstance(came_from.statement, ast.Assign) else receiver
+    taken = next((call for call in calls_in(statement) if called_name(call) in ("item", "float", "tolist")), None)
+    message = f"`{name}` is a Python number ({found[1]}), not a tensor: it has no graph to go backward through."
+    if taken is None:
+        fix = "Keep the loss as a tensor until backward has run; take .item() only for printing and sums."
+        return scene.explanation(message, came_from.lines, fix)
+    kept = taken.func.value if isinstance(taken.func, ast.Attribute) else (taken.args or [taken])[0]
+    detail = f"`{ast.unparse(taken)}` returns a number and drops the graph."
+    fix = f"Call backward on the tensor, `{ast.unparse(kept)}`, and take .item() after it, for printing and sums."
+    place = came_from.place if statement is not receiver else None
+    return scene.explanation(message, (detail,), fix, place or scene.place)
 
 
 def _is_unreduced(scene: Scene, call: ast.Call) -> bool:
