@@ -6,8 +6,8 @@ from typing import Literal
 from trueloop.event.base import Event, Place
 
 __all__ = ["ActivationsMeasured", "BatchIndependenceTested", "CausalityTested", "Forward", "HiddenPart"]
-__all__ += ["IdenticalUnits", "LayerActivations", "LooseTensor", "ModelExamined", "ModelSeen", "OutputsCompared"]
-__all__ += ["TieBroken"]
+__all__ += ["IdenticalUnits", "LayerActivations", "LayerBuiltInForward", "LooseTensor", "ModelExamined", "ModelSeen"]
+__all__ += ["OutputsCompared", "TieBroken"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,19 @@ class LooseTensor:
     rebuilt: bool  # a different tensor or different contents later: a cache or a state, not a constant
     trainable: bool  # requires_grad: it should be a parameter, not a buffer
     place: Place | None
+
+
+@dataclass(frozen=True, slots=True)
+class LayerBuiltInForward(Event):
+    """A line of a forward builds a new layer in every call. Emitted at the end of the run. `place`: where it runs."""
+
+    model: int
+    name: str
+    layer: str  # its class
+    kind: Literal["weights", "statistics", "dropout"]  # what is new in every call, or ignores eval()
+    parameters: int  # element count
+    calls: int  # training calls in which it was another one
+    active_in_eval: int  # dropout: calls in eval mode that dropped values
 
 
 @dataclass(frozen=True, slots=True)
