@@ -23,6 +23,7 @@ from trueloop.doctor.hang import HANG_AFTER, Watchdog, end_workers
 from trueloop.doctor.launch import outcome_of
 from trueloop.doctor.ranks import Rank, mark_reported, merge_reports, own_folder, register_rank, shared_folder
 from trueloop.doctor.traceback import CleanTracebacks, strip
+from trueloop.doctor.watch_options import WatchOptions
 from trueloop.errors import Misuse
 from trueloop.event import EpochStarted, Event, Forward, RankFact, RunEnded, RunStarted
 from trueloop.finding import Finding, Severity
@@ -35,7 +36,7 @@ from trueloop.taps.calls import RunEnd
 from trueloop.taps.registry import TapRegistry
 from trueloop.usercode.settings import Settings, load_settings
 
-__all__ = ["Watch", "watch"]
+__all__ = ["Watch", "leave_parents_watch", "watch"]
 
 SHARDED: Final = "weights are sharded over several ranks (DTensor), so rules that read their values were not applied"
 """Printed after a run with FSDP or tensor parallelism: reading a sharded weight would make all ranks wait."""
@@ -59,9 +60,11 @@ class Watch:
         on_hang: Callable[[Verdict], object] | None = None,
         show: Callable[[Verdict], None] | None = None,
         instead: Watch | Literal["elsewhere"] | None = None,
+        on_joined: Callable[[int, int], None] | None = None,
     ) -> None:
         self.settings = load_settings(Path.cwd()) if settings is None else settings
-        rules = chosen_rules(self.settings, select, ignore)
+        self.options = WatchOptions(tuple(select), tuple(ignore), budget, last_step, self.settings)
+        rules = chosen_rules(self.settings, self.options.select, self.options.ignore)
         self.checker = Checker(rules)
         self.cross_rank = CrossRankRules(rules, self.settings)  # Checks the facts of all ranks, on the reporting rank
         self.script = script or sys.argv[0]
@@ -74,6 +77,7 @@ class Watch:
         self._end_lock = threading.Lock()
         self._facts: list[Event] = []
         self._show = show
+        self._on_joined = on_joined  # In a process that the script started: told its rank. Another process reports.
         self._instead = instead  # Watches instead of this one: a watch that runs already, or one in another process
         self._bus = Bus(self._receive)
         assemble(self._bus, self.checker.needed_events | Tally.KINDS)
@@ -94,9 +98,10 @@ class Watch:
         if self.verdict is not None:
             raise Misuse("This watch has ended. Call trueloop.watch() for a new one.")
         _running = self
-        register_rank()
-        self._bus.ranks_folder = shared_folder()
-        self._bus.on_joined = self._watch_for_hangs
+        if self._on_joined is None:
+            register_rank()
+            self._bus.ranks_folder = shared_folder()
+        self._bus.on_joined = self._joined
         self._began = perf_counter()
         rank, size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
         versions = (sys.version.split()[0], torch.__version__)
@@ -161,7 +166,10 @@ class Watch:
 
     # -- ranks that hang --
 
-    def _watch_for_hangs(self) -> None:
+    def _joined(self) -> None:
+        if self._on_joined is not None:
+            self._on_joined(torch.distributed.get_rank(), torch.distributed.get_world_size())
+            return
         me = Rank.here()
         if self._on_hang is None or self._bus.ranks_folder is None or self._bus.collective_log is None or me is None:
             return
@@ -222,6 +230,15 @@ class Watch:
 
 
 _running: Watch | None = None  # The watch of this process: torch can be patched only once
+
+
+def leave_parents_watch() -> None:
+    """In a forked child that is to watch itself: put torch back as it was before its parent's watch."""
+    global _running
+    if _running is not None and _running.pid != os.getpid():
+        _running._registry.remove()
+        _running._tracebacks.remove()
+        _running = None
 
 
 def _silence(bus: Bus | None) -> None:

@@ -1,0 +1,75 @@
+"""Processes that a checked script starts itself: watched, in one report, and otherwise as without trueloop."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.doctor.test_as_python import both, same_up_to_the_report, write
+
+WORK = """
+    import sys
+    import torch
+    from torch import nn
+
+    def fit(rank=0, fails=False):
+        torch.manual_seed(0)
+        x, y = torch.randn(64, 8), torch.randn(64, 1)
+        model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        for _ in range(6):
+            loss = nn.functional.mse_loss(model(x), y)
+            loss.backward()
+            optimizer.step()
+        print(f"loss {loss.item():.6f}", flush=True)
+        if fails:
+            raise ValueError("of the user's")
+
+    if __name__ == "__main__":
+        fit()
+        sys.exit(3)
+"""
+
+FORK = "p = multiprocessing.get_context('fork').Process(target=fit, args=(0, {fails})); p.start(); p.join()"
+STARTS = {
+    "fork": f"{FORK.format(fails=False)}; print(p.exitcode, vars(p).get('run'))",
+    "not joined": "multiprocessing.get_context('spawn').Process(target=fit).start()",
+    "failing": f"{FORK.format(fails=True)}; print(p.exitcode)",
+    "spawn": "torch.multiprocessing.spawn(fit, nprocs=1)",
+    "program": "print(subprocess.call([sys.executable, 'work.py'], env={**os.environ, 'OWN': '1'}))",
+    "shell": "print(os.system(f'{sys.executable} work.py'))",
+}
+
+
+def _script(folder: Path, start: str) -> None:
+    write(folder / "work.py", WORK)
+    names = "import multiprocessing, os, subprocess, sys, torch, torch.multiprocessing\nfrom work import fit\n"
+    write(folder / "train.py", f"{names}if __name__ == '__main__':\n    {start}\n")
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_training_in_a_started_process_is_watched(tmp_path: Path, start: str) -> None:
+    before = set(os.listdir(tempfile.gettempdir()))
+    _script(tmp_path, STARTS[start])
+    report = same_up_to_the_report(*both(tmp_path, "train.py"))
+    assert "GRD101" in report
+    assert "work.py:12" in report
+    assert "1 error in 6 steps of Sequential" in report
+    left = set(os.listdir(tempfile.gettempdir())) - before
+    assert not [name for name in left if name.startswith("trueloop-children")]
+
+
+CODE = "import os, torch; print(torch.ones(2), os.environ)"
+QUIET = {
+    "a program without training": f"subprocess.call([sys.executable, '-c', '{CODE}'])",
+    "workers of a loader": "print(len(list(torch.utils.data.DataLoader(torch.arange(8), num_workers=1))))",
+}
+
+
+@pytest.mark.parametrize("start", QUIET)
+def test_a_process_without_training_says_nothing(tmp_path: Path, start: str) -> None:
+    _script(tmp_path, QUIET[start])
+    assert "nothing to check" in same_up_to_the_report(*both(tmp_path, "train.py"))
