@@ -11,6 +11,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from contextlib import contextmanager
+from time import sleep
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
@@ -43,6 +44,10 @@ SAME_SIZE: Final = ("all_reduce", "broadcast", "reduce")  # These need the same 
 
 FORWARDS: Final = 4  # First calls of a wrapper, which may wait for the other ranks: one of them rebuilds the buckets
 
+LET_GO: Final = 0.05
+"""Seconds that a process group is left alone before it is destroyed. Gloo's threads need the interpreter to free the
+last collectives, and the destructor of the group waits for those threads without releasing the interpreter."""
+
 FORWARD: Final = "forward of DistributedDataParallel"
 BACKWARD: Final = "backward of DistributedDataParallel"
 BUFFERS: Final = "buffers of DistributedDataParallel"
@@ -69,6 +74,7 @@ class CollectiveTap(Tap):
             return
         c10d = dist.distributed_c10d
         self._patch_both("init_process_group", self._wrap_join)
+        self._patch_both("destroy_process_group", self._wrap_leave)
         for name in FUNCTIONS:
             if hasattr(c10d, name):
                 original = getattr(c10d, name)
@@ -101,6 +107,14 @@ class CollectiveTap(Tap):
             return result
 
         return init_process_group
+
+    def _wrap_leave(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def destroy_process_group(*args: Any, **kwargs: Any) -> Any:
+            if self.bus.collective_log is not None:
+                sleep(LET_GO)
+            return original(*args, **kwargs)
+
+        return destroy_process_group
 
     def _join(self) -> None:
         if self.bus.collective_log is not None or dist.get_world_size() < 2:
