@@ -15,6 +15,7 @@ from trueloop.taps.tap import Patch
 
 __all__ = ["CleanTracebacks", "exit_process", "register_exit_handler", "show", "strip"]
 
+_OVERRIDES: Final = os.path.join("torch", "overrides.py")
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
@@ -32,19 +33,32 @@ def strip(error: BaseException) -> None:
 
 
 def _without_ours(trace: TracebackType | None) -> TracebackType | None:
-    first = trace = _next_foreign(trace)
+    chain: list[TracebackType] = []
     while trace is not None:
-        following = _next_foreign(trace.tb_next)
-        if following is not trace.tb_next:
-            trace.tb_next = following
-        trace = following
-    return first
-
-
-def _next_foreign(trace: TracebackType | None) -> TracebackType | None:
-    while trace is not None and _is_ours(trace.tb_frame.f_code.co_filename):
+        chain.append(trace)
         trace = trace.tb_next
-    return trace
+    foreign = [index for index, one in enumerate(chain) if not _is_ours(_file(one))]
+    kept = [chain[index] for index in foreign if not _is_detour(chain[index : index + 4])]
+    following: TracebackType | None = None
+    for one in reversed(kept):
+        if one.tb_next is not following:
+            one.tb_next = following
+        following = one
+    return following
+
+
+def _is_detour(chain: list[TracebackType]) -> bool:
+    """A function of torch hands its call to our function mode, which calls it again: the first call and the handing."""
+    names = [(_file(one).endswith(_OVERRIDES), one.tb_frame.f_code.co_name) for one in chain]
+    handed = (True, "handle_torch_function")
+    if names[0] == handed:
+        return len(chain) > 1 and _is_ours(_file(chain[1]))
+    again = len(chain) > 3 and chain[3].tb_frame.f_code is chain[0].tb_frame.f_code
+    return again and names[1] == handed and _is_ours(_file(chain[2]))
+
+
+def _file(trace: TracebackType) -> str:
+    return trace.tb_frame.f_code.co_filename
 
 
 def _is_ours(filename: str) -> bool:

@@ -20,7 +20,15 @@ MOST_OPERATIONS: Final = 4000  # of one program
 MOST_ELEMENTS: Final = 2**20  # of a value whose numbers are read
 _SHORT: Final = 60  # characters of an argument
 _UNREAD: Final = ("item", "__bool__", "__float__", "__int__", "__len__", "size", "dim", "numel", "backward", "stride")
-_UNREAD_EITHER: Final = ("requires_grad_", "is_floating_point", "type", "element_size", "data_ptr", "__hash__")
+_UNREAD_EITHER: Final = (
+    "__set__",
+    "requires_grad_",
+    "is_floating_point",
+    "type",
+    "element_size",
+    "data_ptr",
+    "__hash__",
+)
 _RANDOM: Final = (
     "randn",
     "rand",

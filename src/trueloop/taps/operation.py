@@ -4,6 +4,11 @@ A function mode sees a call as the user or the layer wrote it (`F.cross_entropy`
 1.5x on the steps that it sees, so it sees few: the first complete ones, some later ones, and the first evaluations.
 """
 
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from types import FrameType
 from typing import Any, Final
 
 from torch.overrides import TorchFunctionMode
@@ -11,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import ModeChange, ModuleCall, OperationCall, ProgramStart, StepCall
 from trueloop.taps.place import UNSEEN, here
-from trueloop.taps.tap import Tap
+from trueloop.taps.tap import Patch, Tap
 from trueloop.torch_private.compiler import compiler_callback, has_compiled
 from trueloop.torch_private.modes import function_modes, has_only_default_device
 
@@ -90,6 +95,7 @@ class OperationTap(Tap):
         self._program = ProgramStart(phase)
         self._mode = _Operations(self.bus)
         self.bus.recording = True
+        self.patches = [Patch(warnings, "warn", _at_the_same_line)]
         self._mode.__enter__()  # type: ignore[no-untyped-call]
         self._publish("program_started", self._program)
 
@@ -99,6 +105,7 @@ class OperationTap(Tap):
         self._publish("program_ended", self._program)
         self._program = None
         self.bus.recording = False
+        super().remove()
         self._mode.active = False
         self._mode.leave()
         self._mode = None
@@ -142,6 +149,25 @@ class _Operations(TorchFunctionMode):
         return output
 
 
+def _at_the_same_line(original: Callable[..., None]) -> Callable[..., None]:
+    """A function of torch that is called through a mode has two more frames below it: a warning skips them."""
+
+    def warn(message: Any, category: Any = None, stacklevel: int = 1, source: Any = None, **others: Any) -> None:
+        frame: FrameType | None = sys._getframe(1)
+        levels, left = 2, stacklevel - 1
+        while left > 0 and frame is not None and (frame := frame.f_back) is not None:
+            levels += 1
+            name = frame.f_code.co_filename
+            if name.endswith(_OVERRIDES) and frame.f_back is not None:
+                frame, levels = frame.f_back, levels + 1  # the first call of the function, and the handing over
+            elif name != UNSEEN:
+                left -= 1
+        original(message, category, levels, source, **others)
+
+    return warn
+
+
+_OVERRIDES: Final = os.path.join("torch", "overrides.py")
 _FUNCTION: Final = type(lambda: None)
 _code: Final = _Operations.__torch_function__.__code__
 _Operations.__torch_function__.__code__ = _code.replace(co_filename=UNSEEN)

@@ -55,6 +55,8 @@ class NoiseDrownsInput(Rule, code="DAT124", severity=Severity.WARNING):
                 ranges = [_range(view, index) for index in (data, noise)]
                 if not _is_fresh_noise(view, noise) or data in view.learned or _is_fresh_noise(view, data):
                     continue
+                if view.values[data].grad:
+                    continue  # it is trained: a prompt, an adversarial perturbation
                 if None in ranges or not ranges[0] or ranges[1] < RATIO * ranges[0]:  # type: ignore[operator]
                     continue
                 self._seen[operation.place] += 1
