@@ -80,7 +80,9 @@ class TiedWeightsObserver(Observer):
         slot, key, known = _Slot(given.module, given.name), _address(given.parameter), self._at
         there = known.get(key)
         held = None if there is None else there[1].holds()
-        if there is not None and held is not None and held is there[0]() and not _is_same_slot(there[1], slot):
+        # `model.double()` gives a parameter new memory, and the old one to somebody else
+        still = held is not None and there is not None and held is there[0]() and _address(held) == key
+        if there is not None and still and not _is_same_slot(there[1], slot):
             self._tie(there[1], slot, given.place)
         known[key] = (weakref.ref(given.parameter, lambda _: known.pop(key, None)), slot)
 
