@@ -185,7 +185,7 @@ class Tally:
         first = median(curve.first)
         alone = curve.optimizers == 1 and curve.share > MAIN_SHARE and not curve.below_zero
         stuck = alone and curve.count >= STUCK_AFTER and curve.end > FALLEN * first
-        return Learning(first, curve.end, None if likely is None else likely.chance, stuck)
+        return Learning(first, curve.end, None if likely is None else likely.chance or None, stuck)
 
 
 @dataclass(frozen=True, slots=True)
