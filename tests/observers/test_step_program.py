@@ -133,3 +133,29 @@ def test_a_loss_function_is_counted_once_while_it_is_recorded(monkeypatch: pytes
             optimizer.step()
             optimizer.zero_grad()
     assert calls == [0, 1, 2, 3, 4]
+
+
+def test_a_mode_that_a_users_mode_covers_is_left_when_that_has_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    covering = Counting()
+
+    def entered_inside_a_recorded_step() -> None:
+        model = nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for step in range(4):
+            if step == 1:
+                covering.__enter__()  # type: ignore[no-untyped-call]
+            model(torch.randn(8, 4)).mean().backward()
+            optimizer.step()
+            if step == 2:
+                covering.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+                assert covering.calls
+                assert len(function_modes()) == 1
+        assert function_modes() == [], "left at the step after"
+
+    assert programs_of(entered_inside_a_recorded_step, monkeypatch)
+    assert function_modes() == []
+
+
+def test_code_that_was_compiled_before_the_watch_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.compile(lambda x: x + 1, backend="eager")(torch.zeros(2))
+    assert programs_of(train, monkeypatch)

@@ -18,7 +18,7 @@ from trueloop.torch_private.compiler import (
     compiler_callback,
     compiler_notes,
     forget_collective,
-    has_compiled,
+    frames_compiled,
     hide_from_compiler,
     is_compiled,
     is_compiler_error,
@@ -43,9 +43,9 @@ def _broken_in_two(x: Tensor) -> Tensor:
 
 
 def test_counts_notes_and_seconds() -> None:
-    assert not has_compiled()
+    assert not frames_compiled()
     torch.compile(_broken_in_two, backend="eager")(torch.zeros(2))
-    assert has_compiled()
+    assert frames_compiled()
     graphs, breaks = compile_counts()
     assert (graphs, breaks) == (2, 1)
     graphs, reasons, _ = compiler_notes()
@@ -54,7 +54,7 @@ def test_counts_notes_and_seconds() -> None:
     assert compile_seconds() > 0
     reset_compiler()
     assert compile_counts() == (0, 0)
-    assert not has_compiled()
+    assert not frames_compiled()
 
 
 def test_failed_guards_are_noted_by_function() -> None:

@@ -31,7 +31,7 @@ from trueloop.event import Place
 from trueloop.taps.bus import StopTheRun
 from trueloop.taps.place import here, is_users
 from trueloop.taps.tap import Patch
-from trueloop.torch_private.compiler import has_compiled
+from trueloop.torch_private.compiler import frames_compiled
 from trueloop.torch_private.dataloader import LoaderIterator
 
 __all__ = ["FIRST_COUNT", "KeptObjects", "MemoryLog", "MemoryWatch"]
@@ -261,7 +261,7 @@ class _CreationLines(TorchFunctionMode):
 
     def begin(self) -> None:
         """Not in a compiled training: a mode would cause recompilation or prevent it."""
-        if not has_compiled():
+        if not frames_compiled():
             self._on = True
             self.__enter__()  # type: ignore[no-untyped-call]
 

@@ -10,12 +10,11 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final, NoReturn
 
-from trueloop.taps.place import UNSEEN
+from trueloop.taps.place import OVERRIDES, UNSEEN
 from trueloop.taps.tap import Patch
 
 __all__ = ["CleanTracebacks", "exit_process", "register_exit_handler", "show", "strip"]
 
-_OVERRIDES: Final = os.path.join("torch", "overrides.py")
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
@@ -49,7 +48,7 @@ def _without_ours(trace: TracebackType | None) -> TracebackType | None:
 
 def _is_detour(chain: list[TracebackType]) -> bool:
     """A function of torch hands its call to our function mode, which calls it again: the first call and the handing."""
-    names = [(_file(one).endswith(_OVERRIDES), one.tb_frame.f_code.co_name) for one in chain]
+    names = [(_file(one).endswith(OVERRIDES), one.tb_frame.f_code.co_name) for one in chain]
     handed = (True, "handle_torch_function")
     if names[0] == handed:
         return len(chain) > 1 and _is_ours(_file(chain[1]))

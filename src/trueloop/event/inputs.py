@@ -51,7 +51,6 @@ class InputsSummarized(Event):
     rows: int  # sampled
     columns: tuple[Column, ...]  # of tokens: none
     identical_rows: float  # share of sampled rows that equal the first one
-    repeated_calls: int  # calls whose input equals the one before
     most_common: tuple[int, float] | None = None  # the most frequent id away from the ends, its share
     token_count: int = 0  # distinct tokens
     majority: float = 0.0  # share of the most frequent class among the targets of the sampled rows; 0: no classes
@@ -84,7 +83,6 @@ class TargetsSummarized(Event):
     training: Labels | None
     evaluation: Labels | None
     calls: int
-    evaluation_calls: int
     read_calls: int = 0  # of `calls`: those whose targets were read
 
 
@@ -105,7 +103,6 @@ class RowsCompared(Event):
     calls: int
     distinct_batches: int  # different batches among the evaluating calls
     in_a_row: int  # most calls in a row, without training between, on an equal but new batch, with equal outputs
-    before_training: int  # of `shared`: evaluated before they were trained on
     mixed: int  # of `shared`: in batches that also have rows that were not trained on
     alternating: bool  # nearly every call has a different batch and is followed by training: targets that are computed
     training_place: Place | None = None

@@ -28,7 +28,6 @@ class Value:
     smallest: float | None = None  # None: not measured
     largest: float | None = None
     mean: float | None = None
-    same_along: tuple[int, ...] = ()  # dimensions along which it does not vary; measured where no data went in
     constant: bool = False  # all elements are equal
     trainer: Literal["", "optimizer", "elsewhere", "nobody"] = ""
     """Of a parameter in training. optimizer: one holds it, or held it; elsewhere: its values were loaded or are written

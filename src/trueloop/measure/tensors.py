@@ -54,7 +54,7 @@ def memory_of(tensor: Tensor) -> int:
     """The address of its storage; its identity where it has none (meta, sparse and opaque tensors)."""
     try:
         return tensor.untyped_storage().data_ptr() or id(tensor)
-    except (NotImplementedError, RuntimeError):
+    except (NotImplementedError, RuntimeError):  # torch raises either, by the kind of tensor
         return id(tensor)
 
 

@@ -15,11 +15,11 @@ from trueloop.event import LayerBuiltInForward, Place
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import InnerCall, ModuleCall, RunEnd
 from trueloop.taps.place import here
+from trueloop.torch_private.modules import DropoutNd
 from trueloop.usercode.source import called_name, calls_in, source_of
 
 __all__ = ["BuiltInForwardObserver"]
 
-DROPOUTS: Final = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
 NORMS: Final = (BatchNorm1d, BatchNorm2d, BatchNorm3d, SyncBatchNorm)
 COPIES: Final = ("deepcopy", "copy", "clone", "functional_call", "clone_module")
 """A file that copies modules may run a new copy in each call on purpose (an inner loop, a hypernetwork)."""
@@ -87,7 +87,7 @@ class BuiltInForwardObserver(Observer):
 
     def _evaluated(self, call: ModuleCall) -> None:
         known = self.objects.model(call.module)
-        if known is None or any(isinstance(part, DROPOUTS) and part.training for part in call.module.modules()):
+        if known is None or any(isinstance(part, DropoutNd) and part.training for part in call.module.modules()):
             return
         for (number, _), line in self._lines.items():
             line.active_in_eval += number == known.number and line.kind == "dropout"
@@ -106,7 +106,7 @@ def _kind(module: nn.Module) -> Kind | None:
         return "weights"
     if any(isinstance(part, NORMS) and part.track_running_stats for part in parts):
         return "statistics"
-    return "dropout" if any(isinstance(part, DROPOUTS) and part.p > 0 and part.training for part in parts) else None
+    return "dropout" if any(isinstance(part, DropoutNd) and part.p > 0 and part.training for part in parts) else None
 
 
 def _is_built(place: Place, line: _Line) -> bool:

@@ -166,7 +166,6 @@ class EvaluatedRowsObserver(Observer):
                 line.calls,
                 len(line.batches),
                 line.in_a_row,
-                len(shared & line.early),
                 len(line.mixed - line.early),
                 many and line.changes >= ALTERNATING * (line.calls - 1),
                 trained.place,

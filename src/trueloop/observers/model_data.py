@@ -48,8 +48,6 @@ class _Input:
     targets: list[Tensor | None] = field(default_factory=list)
     sampled: int = 0
     elements: int = 0
-    last: int = 0
-    repeated_calls: int = 0
 
 
 @dataclass(slots=True)
@@ -111,9 +109,6 @@ class ModelDataObserver(Observer):
         if rows[0].numel() > MOST_ELEMENTS // ROWS:
             return
         kept = rows.cpu().clone()
-        total = sum(digests(kept[:8])) if kept.dtype is not torch.bool else 0
-        entry.repeated_calls += total == entry.last
-        entry.last = total
         entry.rows.append(kept)
         entry.targets.append(None)
         entry.sampled += len(kept)
@@ -171,7 +166,7 @@ class ModelDataObserver(Observer):
             if any(labels):
                 counts = targets.calls
                 self.emit(TargetsSummarized, place, model, targets.function, labels[0], labels[1],
-                          counts["training"], counts["evaluation"], targets.read)  # fmt: skip
+                          counts["training"], targets.read)  # fmt: skip
 
     def _summarize(self, model: int, position: int, phase: Phase, entry: _Input) -> None:
         rows = torch.cat(entry.rows)
@@ -194,7 +189,7 @@ class ModelDataObserver(Observer):
             facts["most_common"], facts["token_count"] = _most_common(rows)
         self.emit(
             InputsSummarized, entry.place, model, name, position, phase, kind, entry.shape,  # type: ignore[arg-type]
-            self._calls[model, phase], len(rows), columns, same, entry.repeated_calls,
+            self._calls[model, phase], len(rows), columns, same,
             distinct_rows=len(kept), table=entry.table, arguments=entry.arguments, **facts,
         )  # fmt: skip
 

@@ -29,17 +29,6 @@ _UNREAD_EITHER: Final = (
     "data_ptr",
     "__hash__",
 )
-_RANDOM: Final = (
-    "randn",
-    "rand",
-    "randn_like",
-    "rand_like",
-    "randint",
-    "randperm",
-    "normal",
-    "bernoulli",
-    "multinomial",
-)
 
 
 @dataclass(slots=True)
@@ -172,7 +161,7 @@ class StepProgramObserver(Observer):
         memory = program.memories.setdefault(memory_of(tensor), len(program.memories))
         value = Value(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."), origin, name,
                       tensor.requires_grad, memory)  # fmt: skip
-        program.values.append(_measured(value, tensor, data))
+        program.values.append(_measured(value, tensor))
         program.from_data.append(data)
         program.known[id(tensor)] = (weakref.ref(tensor), number)
         return number
@@ -183,7 +172,7 @@ def _tensors(value: Any) -> Iterator[Tensor]:
 
 
 @torch.no_grad()
-def _measured(value: Value, tensor: Tensor, data: bool) -> Value:
+def _measured(value: Value, tensor: Tensor) -> Value:
     if not is_plain(tensor) or not is_readable(tensor) or tensor.numel() > MOST_ELEMENTS or not tensor.is_cpu:
         return value
     plain = tensor.detach()
@@ -192,14 +181,7 @@ def _measured(value: Value, tensor: Tensor, data: bool) -> Value:
         return replace(value, smallest=float(share == 1), largest=float(share > 0), mean=share)
     low, high = torch.aminmax(plain)
     mean = plain.double().mean().item()
-    value = replace(value, smallest=float(low), largest=float(high), mean=mean, constant=bool(low == high))
-    if not data and plain.ndim >= 2:
-        value = replace(value, same_along=tuple(d for d in range(plain.ndim) if _same_along(plain, d)))
-    return value
-
-
-def _same_along(tensor: Tensor, dim: int) -> bool:
-    return tensor.shape[dim] > 1 and bool((tensor == tensor.narrow(dim, 0, 1)).all())
+    return replace(value, smallest=float(low), largest=float(high), mean=mean, constant=bool(low == high))
 
 
 # -- arguments that are no tensors --

@@ -28,6 +28,7 @@ from trueloop.taps.calls import (
     StateLoad,
     StepCall,
 )
+from trueloop.torch_private.modules import DropoutNd
 
 __all__ = ["ClassWeightsObserver", "ClippingObserver", "DropoutRatesObserver", "OptimizerSettingsObserver"]
 
@@ -39,8 +40,6 @@ MATRICES: Final = 32
 FIRST_LOOK: Final = 4  # steps of an optimizer before it is measured; then every quarter more
 LIBRARIES: Final = ("transformers", "timm", "torchvision", "peft", "diffusers", "open_clip", "torchaudio")
 TARGETS: Final = 50_000
-_DROPOUTS: Final = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
-DROPOUTS: Final = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
 
 
 @dataclass(slots=True)
@@ -198,7 +197,7 @@ class DropoutRatesObserver(Observer):
         if known is None or known.number in self._done or not (call.grad and call.training):
             return
         self._done.add(known.number)
-        layers = [(name, m) for name, m in call.module.named_modules() if isinstance(m, DROPOUTS)]
+        layers = [(name, m) for name, m in call.module.named_modules() if isinstance(m, DropoutNd)]
         rates = tuple((name, float(layer.p)) for name, layer in layers if layer.p > 0)
         if rates:
             self.emit(DropoutRates, call.place, known.number, known.name, rates)

@@ -4,7 +4,6 @@ A function mode sees a call as the user or the layer wrote it (`F.cross_entropy`
 1.5x on the steps that it sees, so it sees few: the first complete ones, some later ones, and the first evaluations.
 """
 
-import os
 import sys
 import warnings
 from collections.abc import Callable
@@ -15,9 +14,9 @@ from torch.overrides import TorchFunctionMode
 
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import ModeChange, ModuleCall, OperationCall, ProgramStart, StepCall
-from trueloop.taps.place import UNSEEN, here
+from trueloop.taps.place import OVERRIDES, UNSEEN, here
 from trueloop.taps.tap import Patch, Tap
-from trueloop.torch_private.compiler import compiler_callback, has_compiled
+from trueloop.torch_private.compiler import compiler_callback, frames_compiled
 from trueloop.torch_private.modes import function_modes, has_only_default_device
 
 __all__ = ["OperationTap"]
@@ -39,12 +38,17 @@ class OperationTap(Tap):
         self._evaluations = 0
         self._evaluating = False
         self._calls = 0
+        self._buried: list[_Operations] = []
+        """Modes that could not be left, because one of the user's lies on top."""
+        self._compiled = 0
 
     def install(self) -> None:
+        self._compiled = frames_compiled()
         self.bus.subscribe([self])
 
     def remove(self) -> None:
         self._end()
+        self._leave()
 
     def sleep(self) -> None:
         self._end()
@@ -53,6 +57,7 @@ class OperationTap(Tap):
 
     def step_ended(self, call: StepCall) -> None:
         """A step begins where the one before it has ended."""
+        self._leave()
         if self._program is not None and self._program.phase == "training":
             self._end()
         if call.index + 1 in TRAINING_STEPS and not call.closure:
@@ -89,7 +94,8 @@ class OperationTap(Tap):
     # -- how --
 
     def _begin(self, phase: Any) -> None:
-        if has_compiled() or self.bus.sharded or (function_modes() and not has_only_default_device()):
+        compiled = frames_compiled() > self._compiled
+        if compiled or self.bus.sharded or (function_modes() and not has_only_default_device()):
             return  # a mode would make compiled code compile again; and modes must be left in the order of entering
         self._calls = 0
         self._program = ProgramStart(phase)
@@ -107,8 +113,14 @@ class OperationTap(Tap):
         self.bus.recording = False
         super().remove()
         self._mode.active = False
-        self._mode.leave()
+        self._buried.append(self._mode)
         self._mode = None
+        self._leave()
+
+    def _leave(self) -> None:
+        """Modes are left in the reverse order of entering: one under a mode of the user waits until that has gone."""
+        while self._buried and function_modes()[-1:] == [self._buried[-1]]:
+            self._buried.pop().__exit__(None, None, None)  # type: ignore[no-untyped-call]
 
     def _publish(self, topic: str, subject: object) -> None:
         """Publish from inside an observer's call: the bus is busy with this tap itself."""
@@ -124,11 +136,6 @@ class _Operations(TorchFunctionMode):
         super().__init__()
         self.active = True
         self._bus = bus
-
-    def leave(self) -> None:
-        """Leave, if no other mode was entered later; such a one is left first, and until then this one does nothing."""
-        if function_modes() and function_modes()[-1] is self:
-            self.__exit__(None, None, None)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -158,7 +165,7 @@ def _at_the_same_line(original: Callable[..., None]) -> Callable[..., None]:
         while left > 0 and frame is not None and (frame := frame.f_back) is not None:
             levels += 1
             name = frame.f_code.co_filename
-            if name.endswith(_OVERRIDES) and frame.f_back is not None:
+            if name.endswith(OVERRIDES) and frame.f_back is not None:
                 frame, levels = frame.f_back, levels + 1  # the first call of the function, and the handing over
             elif name != UNSEEN:
                 left -= 1
@@ -167,7 +174,6 @@ def _at_the_same_line(original: Callable[..., None]) -> Callable[..., None]:
     return warn
 
 
-_OVERRIDES: Final = os.path.join("torch", "overrides.py")
 _FUNCTION: Final = type(lambda: None)
 _code: Final = _Operations.__torch_function__.__code__
 _Operations.__torch_function__.__code__ = _code.replace(co_filename=UNSEEN)

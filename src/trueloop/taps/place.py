@@ -8,11 +8,14 @@ from typing import Final
 from trueloop.event import Place
 from trueloop.usercode.ownership import claim, is_users
 
-__all__ = ["UNSEEN", "caller_of", "claim", "frame_here", "here", "is_direct", "is_users", "place_in"]
+__all__ = ["OVERRIDES", "UNSEEN", "caller_of", "claim", "frame_here", "here", "is_direct", "is_users", "place_in"]
 
 UNSEEN: Final = "<trueloop, unseen like importlib._bootstrap>"
 """The file name of our wrappers' code. `warnings` skips frames whose file name contains these two words when it counts
 a stacklevel, so a warning points to the same line as without trueloop."""
+
+OVERRIDES: Final = os.path.join("torch", "overrides.py")
+"""The end of the file name of torch's frames that hand a call to a function mode."""
 
 _places: dict[tuple[CodeType, int], Place] = {}
 

@@ -15,7 +15,7 @@ from torch._dynamo import config, exc, utils
 from torch._dynamo.eval_frame import OptimizedModule, skip_code
 
 __all__ = ["OptimizedModule", "compile_counts", "compile_seconds", "compiler_callback", "compiler_notes"]
-__all__ += ["forget_collective", "has_compiled", "hide_from_compiler", "is_compiled", "is_compiler_error"]
+__all__ += ["forget_collective", "frames_compiled", "hide_from_compiler", "is_compiled", "is_compiler_error"]
 __all__ += ["register_collective", "reset_compiler", "set_known_module_call", "set_recompile_limit"]
 
 compiler_callback: Final = (
@@ -52,9 +52,9 @@ def reset_compiler() -> None:
     utils.counters.clear()
 
 
-def has_compiled() -> bool:
-    """Has torch.compile compiled anything since the last reset? 2.11+"""
-    return bool(utils.counters.get("frames"))
+def frames_compiled() -> int:
+    """Functions that torch.compile has tried to compile since the last reset. 2.11+"""
+    return sum(utils.counters.get("frames", {}).values())
 
 
 def compile_counts() -> tuple[int, int]:
