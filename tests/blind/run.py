@@ -16,9 +16,11 @@ import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+SIDES: Final = ("bug", "ok")
 LIMIT: Final = 600  # seconds for one script
 
 
@@ -26,14 +28,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("round", type=Path)
     parser.add_argument("--only", nargs="*", default=())
+    parser.add_argument(
+        "--side", choices=("bug", "ok", "both"), default="both", help="check only the bugs, or only the twins"
+    )
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
     pairs = sorted(file.parent for file in options.round.glob("*/case.json"))
     pairs = [pair for pair in pairs if not options.only or any(word in pair.name for word in options.only)]
+    sides = SIDES if options.side == "both" else (options.side,)
+    examine = partial(examine_pair, sides=sides)
     results: dict[str, Any] = {}
     with ThreadPoolExecutor(options.jobs) as pool:
-        for pair, result in zip(pairs, pool.map(examine_pair, pairs), strict=True):
+        for pair, result in zip(pairs, pool.map(examine, pairs), strict=True):
             results[pair.name] = result
             print(shown(pair.name, result), flush=True)
             if options.write:
@@ -44,11 +51,12 @@ def main() -> int:
     return 1 if alarms else 0
 
 
-def examine_pair(pair: Path) -> dict[str, Any]:
+def examine_pair(pair: Path, sides: tuple[str, ...] = SIDES) -> dict[str, Any]:
     case = json.loads((pair / "case.json").read_text(encoding="utf-8"))
     home = (pair / "train.py").exists()
-    words = {side: ["train.py", side] if home else [f"{side}.py"] for side in ("bug", "ok")}
-    return {"kind": "home" if home else "code", "case": case, **{s: findings(pair, words[s]) for s in words}}
+    words = {side: ["train.py", side] if home else [f"{side}.py"] for side in sides}
+    found = {side: findings(pair, words[side]) if side in sides else [] for side in SIDES}
+    return {"kind": "home" if home else "code", "case": case, **found}
 
 
 def findings(pair: Path, words: list[str]) -> list[dict[str, Any]]:
@@ -76,7 +84,7 @@ def findings(pair: Path, words: list[str]) -> list[dict[str, Any]]:
 
 def shown(name: str, result: dict[str, Any]) -> str:
     lines = [f"## {name} ({result['kind']}): {result['case'].get('bug')} @ {result['case'].get('where')}"]
-    for side in ("bug", "ok"):
+    for side in SIDES:
         lines += [f"   {side}: {f['code']} {f.get('name')}:{f.get('line')} {f['message']}" for f in result[side]]
     return "\n".join(lines)
 

