@@ -22,7 +22,7 @@ The training loop, with each event beside the line that causes it:
         model.eval()                            ModeSet
         best = model.state_dict()               StateReused       only if it is used after the weights changed
         torch.save(best, path)                  FileWritten
-    end of the run                              ScheduleEnded, LossCurve, LossAgainstChance
+    end of the run                              ScheduleEnded, LossCurve, LossAgainstChance, BackwardTried
     replays of a forward                        BatchIndependenceTested, CausalityTested, EvaluationRepeated
                                                 NotFinite         the first NaN or Inf, and where it arose
 

@@ -4,7 +4,16 @@ from dataclasses import dataclass
 
 from trueloop.event.base import Event, Place
 
-__all__ = ["Backward", "ChangedWeight", "Clipped", "GradientsMeasured", "GraphsAlive", "LayerGradient"]
+__all__ = [
+    "Backward",
+    "BackwardError",
+    "BackwardTried",
+    "ChangedWeight",
+    "Clipped",
+    "GradientsMeasured",
+    "GraphsAlive",
+    "LayerGradient",
+]
 __all__ += ["UpdatesUndone", "WeightsCompared"]
 
 
@@ -102,3 +111,28 @@ class UpdatesUndone(Event):
     compared: int  # weights that the earlier step changed
     undone: tuple[str, ...]  # of them: those that are again what they were before it
     constant: tuple[str, ...]  # of these: all elements are equal
+
+
+@dataclass(frozen=True, slots=True)
+class BackwardError:
+    """One input of a custom function whose gradient is not the slope of its forward."""
+
+    pattern: str  # sign, factor, ignores (the gradient of the output), missing, zero, or differs
+    input: str
+    ratio: float  # gradient over slope, where one ratio holds for all; for differs: -1 if some have another sign
+    share: float  # of the compared elements: those that differ by more than a tenth
+    compared: int
+    given: float  # by the backward, at the compared element with the largest slope
+    measured: float  # the slope there
+    others_fit: bool = False  # the gradient of another input is right
+
+
+@dataclass(frozen=True, slots=True)
+class BackwardTried(Event):
+    """A custom `torch.autograd.Function`: its backward against finite differences of its forward, at the end of the
+    run. `place`: the line that defines the backward."""
+
+    function: str
+    called_at: Place | None
+    refused: str  # why it was not compared; empty if it was
+    errors: tuple[BackwardError, ...]

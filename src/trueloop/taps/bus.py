@@ -54,6 +54,7 @@ class Bus:
         self.ranks_folder: Path | None = None  # Where ranks of this machine read one another's collective logs
         self.collective_log: CollectiveLog | None = None  # The collectives of this rank; None in a run with one process
         self.on_joined: Callable[[], None] = lambda: None  # Called when this process has joined a process group
+        self.watch_function: Callable[[Any], None] = lambda _: None  # Publish the next call of a custom function
         self.sharded = False  # Some weights are sharded over several ranks
         self.spent_ns = 0
         self.failures: list[str] = []

@@ -21,7 +21,17 @@ from trueloop.measure import tensors
 
 __all__ = ["TOPICS", "TRANSFER_WINDOWS", "BackwardCall", "BatchDrawn", "BuiltLoader", "BuiltOptimizer", "BuiltScaler"]
 __all__ += ["BuiltSchedule", "BuiltWrapper", "ClipCall", "CollectiveCall", "DecisionCall", "DetachCall", "DeviceCopy"]
-__all__ += ["DeviceRead", "DropoutCall", "FileRead", "FiniteCheck", "InnerCall", "Joined", "LoaderStart", "LossCall"]
+__all__ += [
+    "DeviceRead",
+    "DropoutCall",
+    "FileRead",
+    "FiniteCheck",
+    "FunctionCall",
+    "InnerCall",
+    "Joined",
+    "LoaderStart",
+    "LossCall",
+]
 __all__ += ["ModeChange", "ModuleCall", "ModuleMove", "NanReplaced", "OperationCall", "ParameterSet"]
 __all__ += ["PredictionCompared", "ProgramStart", "Restored", "RunEnd", "ScalerStep", "ScalerUpdate", "ScheduleCall"]
 __all__ += ["StateLoad", "StateSave", "StateTaken", "StepCall", "UnscaleCall", "tensors_in"]
@@ -120,6 +130,14 @@ class BackwardCall(NamedTuple):
     place: Place | None
     number: int
     inside_step: bool
+
+
+class FunctionCall(NamedTuple):
+    """A custom `torch.autograd.Function` is called; the first call after `bus.watch_function`."""
+
+    function: Any
+    args: tuple[Any, ...]
+    place: Place | None
 
 
 class BuiltOptimizer(NamedTuple):
@@ -345,6 +363,7 @@ TOPICS: Final = (
     "decision_made",  # DecisionCall
     "finite_checked",  # FiniteCheck
     "nan_replaced",  # NanReplaced
+    "function_called",  # FunctionCall
     "backward_started",  # BackwardCall
     "backward_ended",  # BackwardCall
     "gradients_taken",  # BackwardCall: torch.autograd.grad was called

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, Final
 
+import torch
 from torch.overrides import TorchFunctionMode
 
 from trueloop.taps.bus import Bus
@@ -139,6 +140,8 @@ class _Operations(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if _is_compiling():  # first: a constant for the compiler of a plain function, whose graph must not break
+            return func(*args, **kwargs)
         bus = self._bus
         while func.__class__ is _FUNCTION and func.__code__.co_filename == UNSEEN and hasattr(func, "__wrapped__"):
             func = func.__wrapped__  # the patched function has published this call already, or will
@@ -174,6 +177,7 @@ def _at_the_same_line(original: Callable[..., None]) -> Callable[..., None]:
     return warn
 
 
+_is_compiling: Final = torch.compiler.is_compiling
 _FUNCTION: Final = type(lambda: None)
 _code: Final = _Operations.__torch_function__.__code__
 _Operations.__torch_function__.__code__ = _code.replace(co_filename=UNSEEN)

@@ -21,6 +21,7 @@ from trueloop.taps.decision import DecisionTap
 from trueloop.taps.detach import DetachTap
 from trueloop.taps.dropout import DropoutTap
 from trueloop.taps.finite_check import FiniteCheckTap
+from trueloop.taps.function import FunctionTap
 from trueloop.taps.loader import LoaderTap
 from trueloop.taps.loader_init import LoaderInitTap
 from trueloop.taps.loss import LossTap
@@ -61,7 +62,7 @@ class TapRegistry:
             ModuleTap(bus), LossTap(bus), ActivationTap(bus), DecisionTap(bus), DropoutTap(bus), BackwardTap(bus),
             ScalerTap(bus),
             DetachTap(bus), ClipTap(bus), FiniteCheckTap(bus), ScheduleTap(bus), TrainModeTap(bus), StateDictTap(bus),
-            ParameterTap(bus), OperationTap(bus),
+            ParameterTap(bus), OperationTap(bus), FunctionTap(bus),
             OptimizerTap(bus, self._after_step), LoaderTap(bus, self._after_loader_start),
             CollectiveTap(bus), TransferTap(bus),  # last: they patch during the run, and must be removed first
         ]  # fmt: skip

@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import Tensor
 
-__all__ = ["result_metadata", "saved", "saved_names", "saved_result"]
+__all__ = ["custom_function", "result_metadata", "saved", "saved_names", "saved_result"]
 
 
 def saved(node: Any, name: str, default: Any = None) -> Any:
@@ -33,3 +33,8 @@ def saved_result(node: Any, name: str = "result") -> Tensor | None:
 def result_metadata(node: Any) -> Any:
     """Shape and dtype of each result of an operation. 2.11+"""
     return node._input_metadata
+
+
+def custom_function(node: Any) -> Any:
+    """The `torch.autograd.Function` whose backward a node runs; None for torch's own operations. 2.11+"""
+    return getattr(type(node), "_forward_cls", None)
