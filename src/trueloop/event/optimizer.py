@@ -65,6 +65,7 @@ class ParametersAccounted(Event):
     orphan_sizes: tuple[int, ...]
     optimizer_place: Place | None  # where the optimizer was built
     cuts: tuple[Place, ...]  # Lines that detached a tensor of this model, or made it a number or an array, so far
+    unfrozen: bool = False  # all of `accounts` were frozen in the first steps, and got `requires_grad` later
 
 
 @dataclass(frozen=True, slots=True)

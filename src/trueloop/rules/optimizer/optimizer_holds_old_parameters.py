@@ -3,7 +3,8 @@
 What it sees
 ------------
 An optimizer of the model holds tensors that belong to no module that was called and that never get a gradient, while
-the model has parameters with gradients that no optimizer holds: their replacements.
+the model has parameters with gradients that no optimizer holds: their replacements. Models are checked in their first
+steps, and again when parameters appear later (a new head for a second stage).
 
 Why it hurts
 ------------

@@ -3,7 +3,8 @@
 What it sees
 ------------
 After some steps, parameters of a model require a gradient and got one, no live optimizer holds them, no code writes to
-them, and other parameters of the same model are optimized.
+them, and other parameters of the same model are optimized. Parameters that are unfrozen later in the run are checked
+again: an optimizer that was built over the trainable ones does not hold them.
 
 Why it hurts
 ------------
@@ -66,14 +67,18 @@ class ParametersNotInOptimizer(Rule, code="OPT101", severity=Severity.ERROR):
         names = [account.name for account in missing]
         shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         values = sum(account.size for account in missing)
-        mostly = len(missing) > event.complete
+        mostly = len(missing) > event.complete and not event.unfrozen
+        how = "were unfrozen and got gradients" if event.unfrozen else "got gradients"
+        fix = "Create the optimizer over `model.parameters()` after the model is complete."
+        if event.unfrozen:
+            fix = "After unfreezing, build the optimizer again or call `optimizer.add_param_group(...)`."
+        if mostly:
+            fix = "Freeze parameters that should not train with `requires_grad_(False)`, or add them to the optimizer."
         yield self.finding(
             event,
-            f"{shown} of {event.name} ({values:,} values) got gradients in {plural(event.steps, 'step')}, but no "
+            f"{shown} of {event.name} ({values:,} values) {how} in {plural(event.steps, 'step')}, but no "
             f"optimizer holds {'it' if len(names) == 1 else 'them'}.",
-            fix="Freeze parameters that should not train with `requires_grad_(False)`, or add them to the optimizer."
-            if mostly
-            else "Create the optimizer over `model.parameters()` after the model is complete.",
+            fix=fix,
             evidence=facts(
                 event, "model=name parameters values steps trained=complete", parameters=names[:16], values=values
             ),
