@@ -60,6 +60,9 @@ wheel-test: .venv/ready  ## build the wheel, install it into an empty environmen
 ecosystem: .venv/ready  ## public scripts, plain and checked: MIRROR=folder of checkouts, TRUELOOP_DATA=folder of small data sets
 	$(BIN)/python -m tests.ecosystem.run --install --mirror $(MIRROR) --write docs/ecosystem.md
 
+blind: .venv/ready  ## pairs of the blind rounds, bug and healthy twin: causes still named, twins still silent: TRUELOOP_DATA=folder of small data sets
+	$(BIN)/python -m tests.blind.run $(sort $(wildcard tests/blind/rounds/*))
+
 mutate: .venv/ready  ## mechanical bugs in healthy scripts: caught, missed, or the same; writes docs/mutation.md
 	$(BIN)/python -m tests.mutation.run --write docs/mutation.md
 
@@ -124,4 +127,4 @@ gpu-bench-tune:
 	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(PYTHON) -m trueloop tune fashion-mlp --data $(DATA) --fresh --budget 4.5 --write build/fashion_mlp_tuned.py
 	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(PYTHON) -m trueloop tune benchmarks/gpt2_124m.py --data $(DATA) --fresh --budget 4.7 --write build/gpt2_tuned.py
 
-.PHONY: mutants serving ranks ranks-torture ship ship-executorch help venv demo test lint fuzz torture wheel-test ecosystem mutate reports frameworks overhead engine-cost wrappers peers docs gpu-test gpu-bench gpu-bench-fashion gpu-bench-gpt2 gpu-bench-verdicts gpu-bench-tune cpu-bench thorough evidence
+.PHONY: blind mutants serving ranks ranks-torture ship ship-executorch help venv demo test lint fuzz torture wheel-test ecosystem mutate reports frameworks overhead engine-cost wrappers peers docs gpu-test gpu-bench gpu-bench-fashion gpu-bench-gpt2 gpu-bench-verdicts gpu-bench-tune cpu-bench thorough evidence
