@@ -84,6 +84,8 @@ def check(arguments: list[str]) -> int:
     from trueloop.doctor.watch import Watch
 
     program = program_of(target)
+    if options.try_fixes and program.notebook is not None:
+        raise Misuse("--try needs a script, and fixes of a notebook cannot be applied. Nothing was run: drop --try.")
     watch = Watch(
         select=tuple(options.select),
         ignore=tuple(options.ignore),

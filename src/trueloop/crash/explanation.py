@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from trueloop.event import Place
 from trueloop.results.check import CrashExplanation
-from trueloop.usercode.source import shown_path
+from trueloop.usercode.source import shown_place
 
 __all__ = ["Explanation", "article", "described", "factors", "size", "spot", "written", "written_layer"]
 
@@ -20,7 +20,7 @@ Explanation: TypeAlias = CrashExplanation  # Defined in results/, because report
 
 def spot(place: Place | None) -> str:
     """`train.py:21`."""
-    return f"{shown_path(place.path)}:{place.line}" if place else "?"
+    return shown_place(place) if place else "?"
 
 
 def written(dimensions: Sequence[int]) -> str:

@@ -1,6 +1,7 @@
 """Script + rules -> verdict: watch a program while it runs, and the processes that it starts."""
 
 import os
+from dataclasses import replace
 
 from trueloop.doctor.child_reports import merge_children
 from trueloop.doctor.children import Children
@@ -25,4 +26,5 @@ def examine(program: Program, watch: Watch) -> tuple[Verdict, BaseException | No
         exit_process(error, outcome.exit_code)
     ignore_sigterm()
     verdict = merge_children(watch.stop(outcome, error), *children.collect(), watch.cross_rank)
+    verdict = replace(verdict, notes=(*verdict.notes, *program.notes()))
     return merge_reports(verdict, watch.cross_rank), error

@@ -21,7 +21,7 @@ from trueloop.doctor.remote_ranks import LONGEST_QUERY, RemoteRanks, remote_fact
 from trueloop.doctor.thread_sampler import ThreadSampler
 from trueloop.event import Collective, CollectivesCalled, Event, Place, RankFact, RankStalled
 from trueloop.taps.collective_log import CollectiveLog
-from trueloop.usercode.source import shown_path
+from trueloop.usercode.source import shown_place
 
 __all__ = ["HANG_AFTER", "Watchdog", "end_workers"]
 
@@ -159,7 +159,7 @@ def _named(call: Collective) -> str:
 
 
 def _shown(place: Place | None) -> str:
-    return "a line of a library" if place is None else f"{shown_path(place.path)}:{place.line}"
+    return "a line of a library" if place is None else shown_place(place)
 
 
 def _time_of_day(seconds_ago: float) -> str:

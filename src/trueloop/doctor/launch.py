@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib
+import linecache
 import os
 import sys
 from collections.abc import Sequence
@@ -11,14 +12,18 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from itertools import accumulate
 from pathlib import Path
 from types import CodeType, ModuleType
+from typing import Final
 
 from trueloop.doctor.traceback import strip
 from trueloop.errors import NoSuchScript
 from trueloop.results.check import Outcome
 from trueloop.taps.bus import StopTheRun
 from trueloop.taps.place import claim
+from trueloop.usercode.notebook import Notebook, NotebookError, read_notebook
 
 __all__ = ["Program", "find_module", "find_script", "outcome_of", "run"]
+
+SHOWN: Final = 8  # Lines of a notebook that were left out, in a report
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,15 @@ class Program:
     source: bytes  # Of a script
     spec: ModuleSpec | None  # Of a module run by -m; None for a script
     first_path: str  # What Python puts into sys.path[0]
+    notebook: Notebook | None = None  # Its cells run instead of `source`
+
+    def notes(self) -> tuple[str, ...]:
+        """What of it does not run."""
+        lines = self.notebook.left_out if self.notebook is not None else ()
+        if not lines:
+            return ()
+        rest = f"; and {len(lines) - SHOWN} more" if len(lines) > SHOWN else ""
+        return (f"left out, because only IPython runs it: {'; '.join(lines[:SHOWN])}{rest}",)
 
 
 # -- find --
@@ -49,7 +63,13 @@ def find_script(name: str, arguments: Sequence[str]) -> Program:
     except OSError as error:
         raise NoSuchScript(f"{name} cannot be read ({error.strerror}). Nothing was run.") from None
     full = os.path.join(os.getcwd(), name)  # as Python does: absolute, but not normalized
-    return Program(full, name, tuple(arguments), source, None, os.path.dirname(os.path.realpath(full)))
+    first = os.path.dirname(os.path.realpath(full))
+    if path.suffix != ".ipynb":
+        return Program(full, name, tuple(arguments), source, None, first)
+    try:
+        return Program(full, name, tuple(arguments), b"", None, first, read_notebook(full, source))
+    except NotebookError as error:
+        raise NoSuchScript(f"{name} {error}. Nothing was run.") from None
 
 
 def find_module(name: str, arguments: Sequence[str]) -> Program:
@@ -100,13 +120,26 @@ def run(program: Program) -> tuple[Outcome, BaseException | None]:
         sys.path[0] = program.first_path
     claim(os.path.dirname(program.path))
     try:
-        exec(_prepared(program, main), vars(main))
+        if program.notebook is not None:
+            _run_cells(program.notebook, main)
+        else:
+            exec(_prepared(program, main), vars(main))
     except BaseException as error:  # noqa: BLE001 - how a script ends is a result, not a failure of trueloop
         strip(error)
         return outcome_of(error), None if isinstance(error, StopTheRun) else error
     finally:
         _flush()
     return Outcome("finished"), None
+
+
+def _run_cells(notebook: Notebook, main: ModuleType) -> None:
+    """Run the cells in their order, in one namespace, as a notebook does; without a `__file__`."""
+    vars(main).update(__builtins__=sys.modules["builtins"], display=print, get_ipython=lambda: None)
+    for cell in notebook.cells:
+        # Under its own name, also for tracebacks; without a time of change, so that it is not looked for on disk.
+        linecache.cache[cell.name] = (len(cell.text), None, cell.text.splitlines(keepends=True), cell.name)
+    for cell in notebook.cells:
+        exec(compile(cell.text, cell.name, "exec", dont_inherit=True), vars(main))
 
 
 def _prepared(program: Program, main: ModuleType) -> CodeType:

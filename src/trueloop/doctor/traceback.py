@@ -12,6 +12,7 @@ from typing import Any, Final, NoReturn
 
 from trueloop.taps.place import OVERRIDES, UNSEEN
 from trueloop.taps.tap import Patch
+from trueloop.usercode.notebook import is_cell
 
 __all__ = ["CleanTracebacks", "exit_process", "register_exit_handler", "show", "strip"]
 
@@ -71,6 +72,9 @@ def show(error: BaseException) -> None:
         if error.code is not None and not isinstance(error.code, int):
             sys.stderr.write(f"{error.code}\n")
         return
+    if sys.excepthook is sys.__excepthook__ and _crosses_a_cell(error):
+        traceback.print_exception(error)  # Python's own hook reads source lines from files only
+        return
     try:
         sys.excepthook(type(error), error, error.__traceback__)
     except Exception as broken:  # noqa: BLE001 - the script's own hook: reported as Python does
@@ -79,6 +83,10 @@ def show(error: BaseException) -> None:
         sys.__excepthook__(type(broken), broken, broken.__traceback__)
         sys.stderr.write("\nOriginal exception was:\n")
         sys.__excepthook__(type(error), error, error.__traceback__)
+
+
+def _crosses_a_cell(error: BaseException) -> bool:
+    return any(is_cell(frame.f_code.co_filename) for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 def exit_process(error: BaseException | None, code: int) -> NoReturn:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from trueloop.event import Place
 from trueloop.results.plain import as_plain
-from trueloop.usercode.source import shown_path
+from trueloop.usercode.source import shown_path, shown_place
 
 __all__ = ["as_words", "evidence_line", "lines_around", "where"]
 
@@ -27,7 +27,7 @@ def evidence_line(evidence: Mapping[str, object]) -> str:
 
 def where(place: Place | None) -> str:
     """'train.py:14', relative to the working directory; empty without a place."""
-    return f"{shown_path(place.path)}:{place.line}" if place else ""
+    return shown_place(place) if place else ""
 
 
 def lines_around(place: Place | None, source: str, margin: int) -> list[tuple[int, str]]:

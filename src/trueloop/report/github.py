@@ -6,7 +6,8 @@ from trueloop.event import Place
 from trueloop.finding import Finding, Severity
 from trueloop.results.check import CrashExplanation, Verdict
 from trueloop.results.proof import Proofs
-from trueloop.usercode.source import shown_path
+from trueloop.usercode.notebook import notebook_of
+from trueloop.usercode.source import shown_path, shown_place
 
 __all__ = ["render"]
 
@@ -36,6 +37,8 @@ def _crash(crash: CrashExplanation) -> str:
 
 def _command(level: str, place: Place | None, title: str, message: str) -> str:
     at = {"file": shown_path(place.path), "line": str(place.line)} if place else {}
+    if place and (notebook := notebook_of(place.path)):
+        at, message = {"file": shown_path(notebook)}, f"{shown_place(place)}: {message}"
     values = {key: _data(text).replace(":", "%3A").replace(",", "%2C") for key, text in {**at, "title": title}.items()}
     properties = ",".join(f"{key}={text}" for key, text in values.items())
     return f"::{level} {properties}::{_data(message)}"

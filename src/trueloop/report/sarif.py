@@ -13,7 +13,8 @@ from trueloop.finding import Finding, Severity
 from trueloop.results.check import Verdict
 from trueloop.results.plain import as_plain
 from trueloop.results.proof import Proofs
-from trueloop.usercode.source import full_path, line_of, shown_path
+from trueloop.usercode.notebook import notebook_of
+from trueloop.usercode.source import full_path, line_of, shown_path, shown_place
 
 __all__ = ["render"]
 
@@ -54,7 +55,7 @@ def _result(finding: Finding, index: int) -> dict[str, Any]:
         "ruleId": finding.code,
         "ruleIndex": index,
         "level": LEVEL[finding.severity],
-        "message": {"text": f"{finding.message}\nFix: {finding.fix}"},
+        "message": {"text": f"{_cell(finding.place)}{finding.message}\nFix: {finding.fix}"},
         "occurrenceCount": max(1, finding.count),
         "properties": as_plain({"first_step": finding.first_step, "evidence": finding.evidence, "diff": finding.diff}),
     }
@@ -64,10 +65,17 @@ def _result(finding: Finding, index: int) -> dict[str, Any]:
 
 
 def _location(place: Place, source: str) -> dict[str, Any]:
+    if notebook := notebook_of(place.path):  # the lines of the file are those of its JSON
+        named = [{"fullyQualifiedName": shown_place(place), "kind": "module"}]
+        return {"physicalLocation": {"artifactLocation": _artifact(notebook)}, "logicalLocations": named}
     region: dict[str, Any] = {"startLine": max(1, place.line)}
     if source:
         region["snippet"] = {"text": source}
     return {"physicalLocation": {"artifactLocation": _artifact(place.path), "region": region}}
+
+
+def _cell(place: Place | None) -> str:
+    return f"{shown_place(place)}: " if place is not None and notebook_of(place.path) else ""
 
 
 def _artifact(path: str) -> dict[str, Any]:

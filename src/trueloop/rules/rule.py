@@ -17,7 +17,7 @@ from typing import ClassVar, Final
 
 from trueloop.event import Event, Place
 from trueloop.finding import Finding, Severity
-from trueloop.usercode.source import Source, shown_path, source_of
+from trueloop.usercode.source import Source, shown_place, source_of
 
 __all__ = ["Finding", "Findings", "Page", "Rule", "Severity", "call_at", "facts", "on_line", "path_and_line", "plural"]
 __all__ += ["statement_at"]
@@ -110,8 +110,8 @@ def call_at(place: Place | None, function: str) -> tuple[Source, ast.Call | None
 
 
 def path_and_line(place: Place | None) -> str:
-    """'train.py:12'; empty without a place."""
-    return "" if place is None else f"{shown_path(place.path)}:{place.line}"
+    """'train.py:12', 'book.ipynb, cell 3, line 12'; empty without a place."""
+    return "" if place is None else shown_place(place)
 
 
 def on_line(place: Place | None, near: Place | None = None) -> str:

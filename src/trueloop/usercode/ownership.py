@@ -70,7 +70,8 @@ def class_place(cls: type) -> Place | None:
 
 def _cell_of(cls: type) -> str:
     """The notebook cell that defines a class: its module has no file, its functions have one."""
-    written = [value.__code__.co_filename for value in vars(cls).values() if isinstance(value, FunctionType)]
+    functions = [getattr(value, "__func__", value) for value in vars(cls).values()]  # of static methods too
+    written = [function.__code__.co_filename for function in functions if isinstance(function, FunctionType)]
     return next((name for name in written if is_users(name)), "")
 
 

@@ -15,12 +15,21 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeGuard
 
 from trueloop.event import Place
+from trueloop.usercode.notebook import cell_in_kernel, is_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["Edit", "Removal", "Source", "called_name", "calls_in", "diff", "full_path", "is_self_attribute", "line_of"]
-__all__ += ["lines_on_disk", "prefix_of_layers", "remove_activation", "set_base_folder", "shown_path", "source_of"]
+__all__ += [
+    "lines_on_disk",
+    "prefix_of_layers",
+    "remove_activation",
+    "set_base_folder",
+    "shown_path",
+    "shown_place",
+    "source_of",
+]
 __all__ += ["unified"]
 
 Loop: TypeAlias = ast.For | ast.While | ast.AsyncFor
@@ -44,10 +53,18 @@ def set_base_folder(folder: str) -> None:
 
 def shown_path(path: str) -> str:
     """Relative to the folder that trueloop was started in, if the file is below it."""
-    if path.startswith("<"):  # <stdin>, a notebook's cell
+    if cell := cell_in_kernel(path):
+        return cell
+    if path.startswith("<"):  # <stdin>
         return path
     relative = os.path.relpath(path, *_base_folder)
     return path if relative.startswith("..") else relative
+
+
+def shown_place(place: Place) -> str:
+    """'train.py:12'; in a notebook 'book.ipynb, cell 3, line 12'."""
+    between = ", line " if is_cell(place.path) else ":"
+    return f"{shown_path(place.path)}{between}{place.line}"
 
 
 def full_path(shown: str) -> str:
@@ -67,7 +84,7 @@ class Edit:
 def diff(path: str, edits: list[Edit]) -> str:
     """A unified diff for `patch -p0` in the folder trueloop runs in; empty if the result does not parse."""
     before = lines_on_disk(path)
-    if not before:
+    if not before or is_cell(path):  # no `patch` for a notebook
         return ""
     end = "\r\n" if before[0].endswith("\r\n") else "\n"
     after = list(before)

@@ -1,0 +1,121 @@
+"""Jupyter notebooks: their code cells as Python, each with a name that reports show. Works without Jupyter.
+
+Lines of IPython (`%load_ext ..`, `!pip ..`, `x?`) are left out and listed; line numbers stay those of the cell.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import sys
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["Cell", "Notebook", "NotebookError", "cell_in_kernel", "is_cell", "notebook_of", "read_notebook"]
+
+_CELL: Final = re.compile(r"^(?P<file>.*\.ipynb), cell \d+$")
+_MAGIC: Final = re.compile(r"^(?P<indent>\s*)(?:[%!?]|[\w.,\s\[\]'\"]+=\s*[%!]|.*\?\s*$)")
+_STATEMENT: Final = re.compile(r"^(?P<indent>\s*)%(?:time|timeit|prun|memit)\s+(?:-\w+\s*\d*\s+)*(?P<code>\S.*)$")
+_WRAPPERS: Final = ("%%time", "%%timeit", "%%capture", "%%prun", "%%memit", "%%python", "%%python3")
+"""Cell magics that run the rest of the cell as Python."""
+
+
+class NotebookError(Exception):
+    """The file is not a notebook of Python code; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    name: str  # The file name of its code: `book.ipynb, cell 3`
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Notebook:
+    cells: tuple[Cell, ...]
+    left_out: tuple[str, ...]  # 'cell 1, line 2: %load_ext autoreload'
+
+
+def read_notebook(path: str, content: bytes) -> Notebook:
+    """The code cells, counted from 1: as `In [n]` after 'Restart and run all'."""
+    try:
+        book = json.loads(content)
+        language = book.get("metadata", {}).get("kernelspec", {}).get("language", "python")
+        sheets = book["cells"] if "cells" in book else [c for sheet in book["worksheets"] for c in sheet["cells"]]
+        code = [cell for cell in sheets if cell["cell_type"] == "code"]
+        texts = [cell.get("source", cell.get("input", "")) for cell in code]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise NotebookError(f"is not a valid notebook ({type(error).__name__}: {error})") from None
+    if language != "python":
+        raise NotebookError(f"is a notebook of {language}, not of Python")
+    cells, left_out = [], []
+    for number, source in enumerate(texts, 1):
+        text, lines = _as_python("".join(source))
+        cells.append(Cell(f"{path}, cell {number}", text))
+        left_out += [f"cell {number}, line {line}: {said}" for line, said in lines]
+    return Notebook(tuple(cells), tuple(left_out))
+
+
+def _as_python(text: str) -> tuple[str, list[tuple[int, str]]]:
+    """The cell without lines of IPython, and those lines."""
+    lines = text.splitlines()
+    left_out: list[tuple[int, str]] = []
+    first = next((i for i, line in enumerate(lines) if line.strip()), 0)
+    if lines and lines[first].startswith("%%"):
+        left_out.append((first + 1, lines[first]))
+        if lines[first].split()[0] not in _WRAPPERS:
+            return "\n" * len(lines), [(first + 1, f"{lines[first]} (the whole cell)")]
+        lines[first] = ""
+    for _ in range(len(lines)):
+        wrong = _line_that_does_not_parse(lines)
+        if wrong is None or not _leave_out(lines, wrong, left_out):
+            break
+    return "\n".join([*lines, ""]), left_out
+
+
+def _line_that_does_not_parse(lines: list[str]) -> int | None:
+    try:
+        ast.parse("\n".join([*lines, ""]))
+    except SyntaxError as error:
+        return min(max(1, error.lineno or 1), len(lines)) - 1
+    return None
+
+
+def _leave_out(lines: list[str], at: int, left_out: list[tuple[int, str]]) -> bool:
+    """Replace a line of IPython, with its continued lines, by `pass`; `%time f()` by `f()`."""
+    while at > 0 and lines[at - 1].endswith("\\") and not _MAGIC.match(lines[at]):
+        at -= 1
+    magic, statement = _MAGIC.match(lines[at]), _STATEMENT.match(lines[at])
+    if magic is None:
+        return False
+    left_out.append((at + 1, lines[at].strip()))
+    if statement is not None:
+        lines[at] = statement["indent"] + statement["code"]
+        return True
+    last = at
+    while lines[last].endswith("\\") and last + 1 < len(lines):
+        last += 1
+    target = lines[at].partition("=")[0].strip()
+    assigned = f"{target} = []" if "=" in magic.group() and target.isidentifier() else "pass"
+    lines[at : last + 1] = [magic["indent"] + assigned, *[""] * (last - at)]
+    return True
+
+
+def is_cell(path: str) -> bool:
+    """Is it the name of a cell, of a notebook file or of a running kernel?"""
+    return _CELL.match(path) is not None or cell_in_kernel(path) != ""
+
+
+def notebook_of(path: str) -> str:
+    """The notebook of a cell's name; empty for other names."""
+    found = _CELL.match(path)
+    return found["file"] if found else ""
+
+
+def cell_in_kernel(path: str) -> str:
+    """`cell In[3]`, if a running IPython compiled code under this name: a temporary file, or `<ipython-input-..>`."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None and hasattr(ipython, "get_ipython") else None
+    label = getattr(getattr(shell, "compile", None), "format_code_name", lambda _: None)(path)
+    return f"cell {label[1]}" if isinstance(label, tuple) and len(label) == 2 and label[0] == "Cell" else ""
