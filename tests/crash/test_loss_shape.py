@@ -61,3 +61,24 @@ def test_a_regression_of_another_width(crash: Callable[[str], Crash]) -> None:
         loss = F.mse_loss(out, y)
         """)
     assert "mse_loss got `out`, float32 [4, 5], and `y`, float32 [4, 3]" in told.said.message
+
+
+def test_a_distance_to_class_numbers(crash: Callable[[str], Crash]) -> None:
+    told = crash("""
+        import warnings
+        warnings.simplefilter("ignore")
+        logits, y = torch.randn(8, 3), torch.arange(8) % 3
+        loss = F.mse_loss(logits, y)  # crash
+        """)
+    assert "class numbers 0 to 2" in told.said.message
+    assert "nn.functional.cross_entropy(logits, y)" in told.said.fix
+
+
+def test_a_distance_to_amounts(crash: Callable[[str], Crash]) -> None:
+    told = crash("""
+        import warnings
+        warnings.simplefilter("ignore")
+        out, y = torch.randn(8, 3), torch.rand(8)
+        loss = F.mse_loss(out, y)  # crash
+        """)
+    assert "cross_entropy" not in told.said.fix

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+import torch
 from torch import Tensor
 
 from trueloop.crash.explanation import Explanation, described, written
@@ -23,6 +24,8 @@ _SIGNS: Final = (
     "input and target batch or spatial sizes don't match",
 )  # Messages of torch, over its versions
 
+_REGRESSION: Final = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
+
 
 def explain(scene: Scene) -> Explanation | None:
     step = next((step for step in scene.beyond if step.function in LOSSES), None)
@@ -34,6 +37,8 @@ def explain(scene: Scene) -> Explanation | None:
     first, second = scene.argument(0), scene.argument(1)
     logits, labels = scene.named(first, "output").strip("`"), scene.named(second, "target").strip("`")
     describe = _by_class if step.function in ("cross_entropy", "nll_loss") else _elementwise
+    if step.function in _REGRESSION and _are_classes(scores, target):
+        describe = _distance_to_classes
     wants, fix = describe(scores, target, logits, labels)
     predictions = f"{scene.named(first, 'the predictions')}, {described(scores)}"
     shapes = f"{predictions}, and {scene.named(second, 'the target')}, {described(target)}"
@@ -64,6 +69,24 @@ def _batch_fix(predictions: int, labels: int) -> str:
     if predictions % labels == 0 or labels % predictions == 0:
         return f"{counts}: flatten both in the same way, so that each label has one row."
     return f"{counts}: look for a view(-1, n) that mixes features into the batch dimension, and use flatten(1)."
+
+
+def _are_classes(scores: Tensor, target: Tensor) -> bool:
+    """[N, C] predictions against N whole numbers below C, more than one of them different."""
+    if scores.ndim != 2 or scores.shape[1] < 2 or target.numel() != scores.shape[0] or not target.numel():
+        return False
+    low, high = float(target.min()), float(target.max())
+    return 0 <= low < high < scores.shape[1] and bool((target == target.round()).all())
+
+
+def _distance_to_classes(scores: Tensor, target: Tensor, logits: str, labels: str) -> tuple[str, str]:
+    flat = labels if target.ndim == 1 else f"{labels}.view(-1)"
+    indices = flat if target.dtype == torch.int64 else f"{flat}.long()"
+    wants = (
+        f"the target holds class numbers {int(target.min())} to {int(target.max())}, one per sample, and the model has "
+        f"{scores.shape[1]} outputs, one per class: a distance between them means nothing"
+    )
+    return wants, f"Use a loss for classes: nn.functional.cross_entropy({logits}, {indices})."
 
 
 def _elementwise(scores: Tensor, target: Tensor, logits: str, labels: str) -> tuple[str, str]:

@@ -13,7 +13,7 @@ model, and every further step makes it worse.
 
 Evidence
 --------
-The first and the last losses, their ratio, the step, and the learning rate.
+The first and the last losses, their ratio, the step, the learning rate, and whether the loss is a sum over the batch.
 
 Use instead
 -----------
@@ -36,6 +36,7 @@ from typing import Final
 
 from trueloop.event import Backward, Forward, LossComputed, Place, RunEnded, Stepped
 from trueloop.rules.rule import Finding, Findings, Rule, Severity
+from trueloop.rules.summed_loss import SummedLoss
 
 __all__ = ["LossDiverges"]
 
@@ -103,8 +104,10 @@ class LossDiverges(Rule, code="LOS109", severity=Severity.ERROR):
         self._steps = 0
         self._bootstrapped = 0
         self._forward_without_graph = False
+        self._summed = SummedLoss()
 
     def on_loss_computed(self, event: LossComputed) -> None:
+        self._summed.hear_loss(event)
         if event.grad:
             terms = prod(event.input_shape)
             self._terms[event.place] = (self._terms.get(event.place, (terms, terms))[0], terms)
@@ -114,11 +117,13 @@ class LossDiverges(Rule, code="LOS109", severity=Severity.ERROR):
 
     def on_stepped(self, event: Stepped) -> None:
         self._steps += 1
+        self._summed.hear_step(event)
         self._bootstrapped += self._forward_without_graph
         self._forward_without_graph = False
         self._rates[event.optimizer] = event.learning_rates
 
     def on_backward(self, event: Backward) -> Findings:
+        self._summed.hear_backward(event)
         if event.loss is None or event.place in self._over:
             return
         course = self._courses.setdefault(event.place, _Course())
@@ -153,17 +158,20 @@ class LossDiverges(Rule, code="LOS109", severity=Severity.ERROR):
 
     def _report(self, event: Backward, course: _Course, end: str) -> Finding:
         rates = [rate for rates in self._rates.values() for rate in rates]
+        first = self._summed.fix(max(rates, default=None))
+        otherwise = "Otherwise divide" if first else "Divide"
         rate = f" (learning rate {max(rates):g})" if rates else ""
         highest = max([*course.first, *course.last])
         return self.finding(
             event,
-            f"The loss rose from {course.first[0]:.4g} to {highest:.4g} and {end}{rate}.",
-            fix="Divide the learning rate by 10, add warm-up, or clip gradients with `clip_grad_norm_`.",
+            f"The loss rose from {course.first[0]:.4g} to {highest:.4g} and {end}{rate}.{self._summed.message()}",
+            fix=f"{first}{otherwise} the learning rate by 10, add warm-up, or clip gradients with `clip_grad_norm_`.",
             evidence={
                 "first_losses": [float(f"{loss:.6g}") for loss in course.first],
                 "last_losses": [float(f"{loss:.6g}") for loss in course.last],
                 "ratio": float(f"{highest / max(course.first[0], 1e-12):.4g}"),
                 "step": event.step,
                 "learning_rates": rates,
+                "loss_is_a_sum": self._summed.is_cause,
             },
         )

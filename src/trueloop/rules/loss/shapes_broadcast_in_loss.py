@@ -38,6 +38,10 @@ __all__ = ["ShapesBroadcastInLoss"]
 
 Shape = tuple[int, ...]
 
+_CLASSES: Final = (
+    "If the targets {0:g} to {1:g} are class numbers, let the model return {outputs} logits per sample and use "
+    "`cross_entropy(logits, y.long())`. If they are amounts, give both the same shape by `.squeeze(-1)`."
+)
 _ELEMENTWISE: Final = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div")
 
 
@@ -58,7 +62,9 @@ class ShapesBroadcastInLoss(Rule, code="LOS105", severity=Severity.ERROR):
             event,
             f"`{event.function}` broadcasts {list(event.input_shape)} and {list(event.target_shape)} to {list(shape)}: "
             f"{prod(shape)} comparisons instead of {prod(event.input_shape)}.",
-            fix="Give input and target the same shape, e.g. `.squeeze(-1)` on the one with the extra dimension.",
+            fix=_CLASSES.format(*event.target_range or (), outputs=event.target_distinct)
+            if _are_classes(event)
+            else "Give input and target the same shape, e.g. `.squeeze(-1)` on the one with the extra dimension.",
             evidence=facts(
                 event,
                 "function input_shape target_shape",
@@ -66,7 +72,7 @@ class ShapesBroadcastInLoss(Rule, code="LOS105", severity=Severity.ERROR):
                 comparisons=prod(shape),
                 expected=prod(event.input_shape),
             ),
-            diff=_squeezed(event),
+            diff="" if _are_classes(event) else _squeezed(event),
         )
 
     def on_backward(self, event: Backward) -> Findings:
@@ -116,6 +122,15 @@ class ShapesBroadcastInLoss(Rule, code="LOS105", severity=Severity.ERROR):
                 },
                 place=operation.place,
             )
+
+
+def _are_classes(event: LossComputed) -> bool:
+    """Targets 0, 1, 2 .. without a gap, or whole numbers that the run compares with decisions: a distance to them means
+    nothing. Two values may be yes and no."""
+    if event.function == "kl_div" or not event.target_integral or event.target_range is None:
+        return False
+    low, high = event.target_range
+    return low == 0 and event.target_distinct > 2 and (event.target_distinct == high + 1 or event.target_used_as_class)
 
 
 def _crossed(first: Shape, second: Shape) -> Shape | None:

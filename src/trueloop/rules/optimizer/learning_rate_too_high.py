@@ -33,8 +33,9 @@ import math
 from statistics import median
 from typing import Final
 
-from trueloop.event import LossComputed, LossCurve, RunEnded, WeightsMoved
+from trueloop.event import Backward, LossComputed, LossCurve, RunEnded, Stepped, WeightsMoved
 from trueloop.rules.rule import Finding, Findings, Rule, Severity
+from trueloop.rules.summed_loss import SummedLoss
 
 __all__ = ["LearningRateTooHigh"]
 
@@ -62,6 +63,7 @@ class LearningRateTooHigh(Rule, code="OPT104", severity=Severity.WARNING):
     def __init__(self) -> None:
         self._looks: list[WeightsMoved] = []
         self._loss: LossCurve | None = None
+        self._summed = SummedLoss()
         self._batch = 0  # Fewest samples in a loss from a PyTorch function; 0: none was computed
 
     def on_weights_moved(self, event: WeightsMoved) -> None:
@@ -69,8 +71,15 @@ class LearningRateTooHigh(Rule, code="OPT104", severity=Severity.WARNING):
             self._looks.append(event)
 
     def on_loss_computed(self, event: LossComputed) -> None:
+        self._summed.hear_loss(event)
         if event.grad and event.input_shape:
             self._batch = min(self._batch or event.input_shape[0], event.input_shape[0])
+
+    def on_backward(self, event: Backward) -> None:
+        self._summed.hear_backward(event)
+
+    def on_stepped(self, event: Stepped) -> None:
+        self._summed.hear_step(event)
 
     def on_loss_curve(self, event: LossCurve) -> None:
         self._loss = event
@@ -113,10 +122,11 @@ class LearningRateTooHigh(Rule, code="OPT104", severity=Severity.WARNING):
             look,
             f"At a learning rate of {rate:g} the first {look.steps} steps changed the weights by "
             f"{median(moved.values()):.3g} times their norm. The loss went from {loss.first[0]:.4g} up to "
-            f"{highest:.4g} and ended at {loss.end:.4g}.",
-            fix=f"Try a ten times lower learning rate (`lr={rate / 10:g}`), or add warmup.",
+            f"{highest:.4g} and ended at {loss.end:.4g}.{self._summed.message()}",
+            fix=f"{self._summed.fix(rate)}Try a ten times lower learning rate (`lr={rate / 10:g}`), or add warmup.",
             evidence={
                 "learning_rate": rate,
+                "loss_is_a_sum": self._summed.is_cause,
                 "change_in_first_steps": moved,
                 "change_in_last_measured_step": latest,
                 "first_losses": [float(f"{value:.6g}") for value in loss.first],
