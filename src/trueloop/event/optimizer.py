@@ -258,6 +258,7 @@ class WeightCopies(Event):
     follow: float  # median share of the distance to the weight that one update covers; negative: it moves away
     most: float  # the largest of these shares
     distance: float  # to the weights, over their norm; median
+    lost: bool = False  # the average was computed into new tensors, which nothing read
 
 
 SCALE_FREE: Final = (

@@ -2,7 +2,8 @@
 
 Found by what runs: under no graph, outside of models, an in-place operation writes into a tensor with the shape of a
 trained weight what was computed from that weight. However the update is spelled, its effect is measured: the share of
-the distance that it covers.
+the distance that it covers. An update that computes the average of copy and weight into a new tensor, which nothing
+reads, is one that is lost.
 """
 
 import weakref
@@ -29,6 +30,7 @@ RESOLVED: Final = 1e-6  # of the weight's norm
 _ADDS: Final = ("add_", "sub_", "__iadd__", "__isub__", "_foreach_add_", "_foreach_sub_")
 _SCALES: Final = ("mul_", "__imul__", "_foreach_mul_")
 _LERPS: Final = ("lerp_", "_foreach_lerp_")
+_SUMS: Final = ("add", "sub", "__add__", "__radd__", "__sub__", "__rsub__", "lerp", "_foreach_add", "_foreach_lerp")
 _DIFFERENCES: Final = ("sub", "__sub__", "rsub", "__rsub__", "subtract", "_foreach_sub")
 
 
@@ -40,6 +42,8 @@ class _Pair:
     place: Place | None
     before: tuple[Tensor, Tensor] | None = None  # of the copy and the weight, when a program starts
     updated: bool = False
+    first: Tensor | None = None  # of the copy, when it was found by a lost update
+    result: weakref.ref[Tensor] | None = None  # of a lost update, until something reads it
 
 
 class WeightCopiesObserver(Observer):
@@ -53,6 +57,9 @@ class WeightCopiesObserver(Observer):
         self._scaled: set[int] = set()
         self._zero: dict[int, weakref.ref[Tensor]] = {}  # differences of a weight with itself
         self._shared: set[str] = set()
+        self._with_graph: dict[int, tuple[weakref.ref[Tensor], int]] = {}  # like `_from`, with a graph
+        self._copy_behind: dict[int, tuple[weakref.ref[Tensor], weakref.ref[Tensor]]] = {}
+        """What was computed from which other tensor of the user's, by identity."""
         self._on = False
 
     # -- programs --
@@ -62,41 +69,47 @@ class WeightCopiesObserver(Observer):
         if not self._on:
             return
         self._from, self._base, self._zero = {}, {}, {}
-        self._scaled = set()
+        self._scaled, self._copy_behind, self._with_graph = set(), {}, {}
         held = [p for _, optimizer in self.objects.living_optimizers() for p in parameters_of(optimizer)]
         self._trained = {memory_of(p): weakref.ref(p) for p in held[:WEIGHTS] if is_plain(p)}
         for pair in self._pairs.values():
             copy, weight = pair.copy(), pair.weight()
-            pair.updated = False
+            pair.updated, pair.result = False, None
             pair.before = None if copy is None or weight is None else (_numbers(copy), _numbers(weight))
 
     def program_ended(self, start: ProgramStart) -> None:
         if not self._on:
             return
         self._on = False
-        follows, distances, unchanged, name, place = [], [], 0, "", None
+        follows, distances, unchanged, lost, name, place = [], [], 0, 0, "", None
         for pair in self._pairs.values():
             copy = pair.copy()
             if pair.before is None or copy is None or not pair.updated:
                 continue
+            if pair.first is not None and (pair.result is None or pair.result() is not None):
+                continue  # its result was read, or may be read later
             old, weight = pair.before
             gap = (weight - old).double()
             norm = float(weight.double().norm())
             if float(gap.norm()) <= RESOLVED * norm:
                 continue
             moved = (_numbers(copy) - old).double()
-            unchanged += not bool(moved.any())
+            unchanged += not bool(moved.any()) and (pair.first is None or bool((pair.first == old).all()))
+            lost += pair.first is not None
             follows.append(float(moved @ gap) / float(gap @ gap))
             distances.append(float(gap.norm()) / norm)
             name, place = name or pair.name, place or pair.place
         if follows:
             self.emit(WeightCopies, place, len(follows), name, False, unchanged, median(follows), max(follows),
-                      median(distances))  # fmt: skip
+                      median(distances), lost == len(follows))  # fmt: skip
 
     # -- operations --
 
     def operation_ended(self, call: OperationCall) -> None:
-        if not self._on or self.bus.call is not None or not call.args:
+        if not self._on or not call.args:
+            return
+        if self.bus.call is not None:
+            self._read(list(tensors_in((call.args, call.kwargs), 64)))
             return
         if call.name.endswith("_") and not call.name.endswith("__"):
             for target, others in _writes(call):
@@ -111,20 +124,77 @@ class WeightCopiesObserver(Observer):
         outputs = list(tensors_in(call.output, 64))
         for tensor in inputs:
             self._base.setdefault(memory_of(tensor), weakref.ref(tensor))
+        self._average(call, inputs, outputs)
         memories = [memory_of(tensor) for tensor in inputs]
         if call.name in _DIFFERENCES and len(memories) == 2 and memories[0] == memories[1] in self._trained:
             self._zero |= {id(t): weakref.ref(t) for t in outputs}
         origins = [self._origin(tensor) for tensor in inputs]
         zero = any(_known(self._zero.get(id(t)), t) for t in inputs)
         for number, output in enumerate(outputs):
-            if output.requires_grad or memory_of(output) in memories:
-                continue
             own = origins[number] if len(outputs) > 1 and number < len(origins) else None
             origin = own or next((o for o in origins if o is not None), None)
+            if output.requires_grad or memory_of(output) in memories:
+                if origin is not None:
+                    self._with_graph[id(output)] = (weakref.ref(output), origin)
+                continue
             if origin is not None:
                 self._from[id(output)] = (weakref.ref(output), origin)
             if zero:
                 self._zero[id(output)] = weakref.ref(output)
+
+    # -- averages that are computed into a new tensor --
+
+    def _average(self, call: OperationCall, inputs: list[Tensor], outputs: list[Tensor]) -> None:
+        self._read(inputs)
+        if call.name in _SUMS and len(outputs) in (1, len(inputs) // 2):
+            for number, output in enumerate(outputs):
+                self._combine(call, inputs[number :: len(outputs)], output)
+        for number, output in enumerate(outputs):
+            copy = self._copy(inputs[number]) if number < len(inputs) else None
+            if copy is not None and copy.shape == output.shape:
+                self._copy_behind[id(output)] = (weakref.ref(output), weakref.ref(copy))
+
+    def _read(self, inputs: list[Tensor]) -> None:
+        """The result of an average that something reads is not lost."""
+        for pair in self._pairs.values():
+            if pair.result is not None and any(pair.result() is tensor for tensor in inputs):
+                pair.result = None
+
+    def _copy(self, tensor: Tensor) -> Tensor | None:
+        """The user's tensor, with values of its own, that a tensor is or was computed from."""
+        memory = memory_of(tensor)
+        if memory in self._trained or not tensor.is_floating_point() or tensor.numel() < 2:
+            return None
+        entry = self._copy_behind.get(id(tensor))
+        if entry is not None and entry[0]() is tensor:
+            return entry[1]()
+        base = self._base.get(memory, weakref.ref(tensor))()
+        return base if base is not None and base.is_leaf and base.is_cpu and is_plain(base) else None
+
+    def _combine(self, call: OperationCall, inputs: list[Tensor], output: Tensor) -> None:
+        """Is the output an average of a trained weight and a copy of it?"""
+        weights = [(tensor, memory) for tensor in inputs if (memory := self._weight_behind(tensor)) is not None]
+        others = [self._copy(tensor) for tensor in inputs if self._weight_behind(tensor) is None]
+        copies = [tensor for tensor in others if tensor is not None]
+        weight = self._trained[weights[0][1]]() if len(weights) == 1 else None
+        if weight is None or len(copies) != 1 or weight.shape != output.shape or copies[0].shape != output.shape:
+            return
+        copy, known = copies[0], self._pairs.get(memory_of(copies[0]))
+        if known is not None:
+            if known.first is not None:
+                known.updated, known.result = True, weakref.ref(output)
+            return
+        if len(self._pairs) < PAIRS and _is_average(_numbers(output), _numbers(copy), _numbers(weight)):
+            name, numbers = self.objects.name_of(weight), _numbers(copy)
+            pair = _Pair(weakref.ref(copy), weakref.ref(weight), name, call.place, first=numbers)
+            self._pairs[memory_of(copy)] = pair
+
+    def _weight_behind(self, tensor: Tensor) -> int | None:
+        """The memory of the trained weight, with a graph or without."""
+        entry = self._with_graph.get(id(tensor))
+        return entry[1] if entry is not None and entry[0]() is tensor else self._origin(tensor)
+
+    # -- writes --
 
     def _origin(self, tensor: Tensor) -> int | None:
         """The memory of the trained weight that a tensor is, or was computed from."""
@@ -136,6 +206,7 @@ class WeightCopiesObserver(Observer):
 
     def _write(self, call: OperationCall, target: Tensor, others: list[Tensor]) -> None:
         memory = memory_of(target)
+        self._read([target, *others])
         if memory in self._trained:
             self._write_weight(call, memory, others)
             return
@@ -186,6 +257,17 @@ def _writes(call: OperationCall) -> Iterator[tuple[Tensor, list[Tensor]]]:
         for number, tensor in enumerate(target):
             if isinstance(tensor, Tensor):
                 yield tensor, [value[number] for value in lists if isinstance(value[number], Tensor)]
+
+
+def _is_average(result: Tensor, copy: Tensor, weight: Tensor) -> bool:
+    """a * copy + b * weight, with a and b between 0 and 1 and a sum of 1."""
+    result, copy, weight = result.double(), copy.double(), weight.double()
+    gap = weight - copy
+    if not bool(gap.norm() > RESOLVED * weight.norm()):
+        return False
+    share = float((result - copy) @ gap) / float(gap @ gap)
+    rest = (result - copy - share * gap).norm()
+    return 0 < share < 1 and bool(rest <= 1e-3 * gap.norm() + 1e-6 * weight.norm())
 
 
 @torch.no_grad()

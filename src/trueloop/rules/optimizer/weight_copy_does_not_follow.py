@@ -7,7 +7,8 @@ average, a target network, a teacher. Measured is what the update does, however 
 
 - the copy shares its memory with the weights, so each update averages a weight with itself;
 - each update moves the copy away from the weights;
-- the update leaves the copy exactly as it was, or would need more than a hundred times the run to follow.
+- the update leaves the copy exactly as it was, or would need more than a hundred times the run to follow;
+- the update computes the average of copy and weight into a new tensor that nothing reads, and the copy stays.
 
 Why it hurts
 ------------
@@ -35,7 +36,7 @@ import ast
 from typing import Final
 
 from trueloop.event import Place, RunEnded, Stepped, WeightCopies
-from trueloop.rules.rule import Findings, Rule, Severity, plural
+from trueloop.rules.rule import Finding, Findings, Rule, Severity, plural
 from trueloop.usercode.source import source_of
 
 __all__ = ["WeightCopyDoesNotFollow"]
@@ -92,6 +93,9 @@ class WeightCopyDoesNotFollow(Rule, code="OPT120", severity=Severity.ERROR):
         if not still and covered >= COVERED:
             return
         event = looks[-1]
+        if still and all(look.lost for look in looks):
+            yield self._lost(event, end.step)
+            return
         yield self.finding(
             event,
             f"An update covers {share:.2g} of the distance between trained weights and their "
@@ -99,6 +103,15 @@ class WeightCopyDoesNotFollow(Rule, code="OPT120", severity=Severity.ERROR):
             fix="Lower the decay (raise tau) so that the copies follow within the run.",
             evidence={"copies": event.copies, "follow": share, "steps": end.step, "distance": event.distance},
             severity=Severity.WARNING,
+        )
+
+    def _lost(self, event: WeightCopies, steps: int) -> Finding:
+        return self.finding(
+            event,
+            f"This line computes the average of {_copies(event.copies)} and trained weights into new tensors that "
+            f"nothing reads: the copies are unchanged after {steps} steps.",
+            fix="Write the result into the copy: `copy.lerp_(weight, 1 - decay)` or `copy.copy_(...)`.",
+            evidence={"copies": event.copies, "weight": event.weight, "steps": steps, "distance": event.distance},
         )
 
 
