@@ -4,7 +4,9 @@ What it sees
 ------------
 In a recorded step, the `softmax` or `log_softmax` of a prediction runs over the dimension of the samples, or over the
 height or width of a convolution's output, and the result is used as probabilities of classes in dimension 1: for an
-`argmax(1)`, for a loss with class numbers, or against a one-hot target.
+`argmax(1)`, for a loss with class numbers, or against a one-hot target. Or its result goes into `nll_loss`, or into a
+`gather` of class numbers, perhaps after a mean over time or a transpose, and the softmax ran over another dimension
+than the one that the loss reads as classes.
 
 Why it hurts
 ------------
@@ -29,8 +31,9 @@ Contrastive losses that compare a batch with itself (`[B, B]`) may normalize ove
 from typing import Final
 
 from trueloop.event import Operation, StepProgram
+from trueloop.rules.program_dims import Dims, dims_after
 from trueloop.rules.program_view import ELEMENTWISE, LOSSES, VIEWS, ProgramView
-from trueloop.rules.rule import Findings, Rule, Severity
+from trueloop.rules.rule import Finding, Findings, Rule, Severity
 
 __all__ = ["SoftmaxOverWrongDimension"]
 
@@ -53,6 +56,11 @@ class SoftmaxOverWrongDimension(Rule, code="LOS112", severity=Severity.ERROR):
             shape = view.values[operation.inputs[0]].shape
             if dim is None or operation.inputs[0] not in view.learned or shape[dim] < 2:
                 continue
+            classes = _class_dim(view, operation.outputs[0], operation.name == "log_softmax")
+            if classes is not None:
+                if classes != dim and shape[classes] > 1:
+                    yield self._other_dimension(event, operation, dim, classes)
+                continue
             if (wrong := self._why(view, operation, dim)) and _gives_classes(view, operation.outputs[0]):
                 yield self.finding(
                     event,
@@ -61,6 +69,17 @@ class SoftmaxOverWrongDimension(Rule, code="LOS112", severity=Severity.ERROR):
                     evidence={"shape": list(shape), "dim": dim, "classes_in_dim": 1},
                     place=operation.place,
                 )
+
+    def _other_dimension(self, event: StepProgram, operation: Operation, dim: int, classes: int) -> Finding:
+        shape = event.values[operation.inputs[0]].shape
+        return self.finding(
+            event,
+            f"`{operation.name}(dim={dim})` of scores {list(shape)} normalizes over {shape[dim]} numbers that are not "
+            f"the classes: the loss reads the {shape[classes]} numbers of dimension {classes} as classes.",
+            fix=f"Normalize over the dimension of the classes: `dim={classes - len(shape)}`.",
+            evidence={"shape": list(shape), "dim": dim, "classes_in_dim": classes},
+            place=operation.place,
+        )
 
     def _why(self, view: ProgramView, operation: Operation, dim: int) -> str:
         scores = operation.inputs[0]
@@ -71,6 +90,37 @@ class SoftmaxOverWrongDimension(Rule, code="LOS112", severity=Severity.ERROR):
             side = "height" if dim == len(shape) - 2 else "width"
             return f"{side} ({shape[dim]} pixels), not over the {shape[1]} channels"
         return ""
+
+
+def _class_dim(view: ProgramView, value: int, log: bool) -> int | None:
+    """The dimension that a loss of log-probabilities reads as classes, followed from there back to the softmax."""
+    waiting: list[tuple[int, Dims]] = [(value, tuple(range(len(view.values[value].shape))))]
+    for _ in range(24):
+        if not waiting:
+            return None
+        value, dims = waiting.pop(0)
+        for reader in view.readers.get(value, []):
+            if reader.inputs[0] != value or not reader.outputs:
+                continue
+            if reader.name == "nll_loss" and dims:
+                return dims[1] if len(dims) > 1 else dims[0]
+            if reader.name == "gather" and log and (picked := _gathered(view, reader)) is not None:
+                return dims[picked]
+            if (after := dims_after(view, reader, dims)) is not None:
+                waiting.append((reader.outputs[0], after))
+    return None
+
+
+def _gathered(view: ProgramView, reader: Operation) -> int | None:
+    """The dimension from which one number of each sample is picked."""
+    dim = view.dim_of(reader)
+    if dim is None or len(reader.inputs) < 2:
+        return None
+    values = view.values[reader.inputs[0]].shape
+    index = view.values[reader.inputs[1]].shape
+    rest = [size for number, size in enumerate(values) if number != dim]
+    one_each = len(index) == len(values) and index[dim] == 1
+    return dim if one_each and [size for number, size in enumerate(index) if number != dim] == rest else None
 
 
 def _is_convolution(view: ProgramView, value: int) -> bool:
