@@ -5,7 +5,7 @@ from typing import Literal
 
 from trueloop.event.base import Event, Place
 
-__all__ = ["Column", "InputsSummarized", "Labels", "Repeated", "RowsCompared", "TargetsSummarized"]
+__all__ = ["AnswersCompared", "Column", "InputsSummarized", "Labels", "Repeated", "RowsCompared", "TargetsSummarized"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,11 @@ class InputsSummarized(Event):
     probed: int = 0  # distinct rows with targets that a small probe model was given
     probe: float | None = None  # share of their targets that it predicts, cross-validated; of amounts R2
     chance: float = 0.0  # the same without looking at the rows
+    transferred: float | None = None
+    """Of evaluated rows that were not trained on: how well a probe of the training rows predicts their targets; of
+    amounts the correlation."""
+    transferred_rows: int = 0
+    noise: bool = False  # all numbers of a row have one distribution and do not correlate: they may be random draws
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +89,26 @@ class TargetsSummarized(Event):
     evaluation: Labels | None
     calls: int
     read_calls: int = 0  # of `calls`: those whose targets were read
+
+
+@dataclass(frozen=True, slots=True)
+class AnswersCompared(Event):
+    """Outputs of a model beside their targets, for rows that it was not trained on, in its latest recorded evaluation.
+
+    `place`: the evaluating call.
+    """
+
+    model: int
+    name: str
+    kind: Literal["classes", "labels", "amounts"]
+    rows: int
+    score: float  # share of classes that are right; of labels (the mean) and of amounts the correlation
+    chance: float  # share of the most frequent class; of others 0
+    relation: float  # correlation of outputs and targets; of classes that of the probabilities, mean over the classes
+    training: float | None  # the same correlation on training rows
+    evaluated_at: int  # step
+    moved: tuple[tuple[int, int], ...]
+    """Labels that a different output gives, and their own does not, one to one."""
 
 
 @dataclass(frozen=True, slots=True)

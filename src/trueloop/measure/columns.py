@@ -7,7 +7,7 @@ from torch import Tensor
 
 from trueloop.event import Column, Repeated
 
-__all__ = ["as_table", "column_facts"]
+__all__ = ["as_table", "column_facts", "is_noise"]
 
 MOST_COLUMNS: Final = 256  # wider inputs (flattened images) are summarized as one column
 LEAST_SAME: Final = 3  # rows that have a repeated value
@@ -15,6 +15,8 @@ LEAST_SHARE: Final = 0.002  # of the rows that have a repeated value
 MOST_SHARE: Final = 0.7
 LEAST_ROWS: Final = 64
 LEAST_DISTINCT: Final = 8  # other values: fewer are categories
+POSITIONS: Final = 64  # of a row that are compared
+ERRORS: Final = 5.0  # standard errors
 
 
 def as_table(rows: Tensor) -> tuple[Tensor, str]:
@@ -32,6 +34,26 @@ def as_table(rows: Tensor) -> tuple[Tensor, str]:
 def column_facts(table: Tensor, targets: Tensor | None, classes: bool) -> tuple[Column, ...]:
     """The facts of each column of a finite table. `targets`: one per row, classes or amounts."""
     return tuple(_column(table[:, index], targets, classes) for index in range(table.shape[1]))
+
+
+def is_noise(rows: Tensor) -> bool:
+    """All positions of a row have one distribution and do not correlate, as random draws make them.
+
+    Of tokens: all occur equally often."""
+    flat = rows.detach().reshape(len(rows), -1)
+    if not flat.dtype.is_floating_point:
+        counts = torch.unique(flat, return_counts=True)[1].double()
+        return bool(counts.max() - counts.mean() <= ERRORS * counts.mean().sqrt())
+    flat = flat[:, :: -(-flat.shape[1] // POSITIONS)].double()
+    spread = flat.std().clamp_min(1e-12)
+    allowed = ERRORS / len(flat) ** 0.5
+    ordered = flat.sort(0).values
+    alike = [flat.mean(0), flat.std(0), *(ordered[round(q * (len(ordered) - 1))] for q in (0.1, 0.9))]
+    if any(bool((facts - facts.median()).abs().max() > 2 * allowed * spread) for facts in alike):
+        return False
+    scaled = (flat - flat.mean(0)) / flat.std(0).clamp_min(1e-12)
+    related = (scaled.T @ scaled / len(flat)).fill_diagonal_(0.0)
+    return bool(related.abs().max() <= allowed)
 
 
 def _column(values: Tensor, targets: Tensor | None, classes: bool) -> Column:
@@ -96,8 +118,9 @@ def _predicts(values: Tensor, targets: Tensor) -> tuple[float, float]:
     best = counts.max(1)
     if counts.shape[0] > 0.5 * len(values):  # continuous: the class of the next value
         agree = (compact[1:] == compact[:-1]).double().mean().item()
-    else:
+    else:  # the most frequent class of each value
         agree = best.values.sum().item() / len(values)
+        sorted_values, compact = torch.unique_consecutive(sorted_values), best.indices
     change = (compact[1:] != compact[:-1]).nonzero().reshape(-1)
     span = (sorted_values[-1] - sorted_values[0]).item()
     if not len(change) or span <= 0:

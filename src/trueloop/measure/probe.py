@@ -9,13 +9,14 @@ from typing import Final, NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["Probed", "differs_by_call", "probe"]
+__all__ = ["Probed", "differs_by_call", "probe", "transfer"]
 
 MOST_ROWS: Final = 800
 LEAST_ROWS: Final = 200
 LEAST_OF_CLASS: Final = 20
 NEIGHBORS: Final = 7
 RIDGE: Final = 0.05
+BUCKETS: Final = 512  # of a bag of tokens
 
 
 class Probed(NamedTuple):
@@ -28,11 +29,11 @@ def probe(rows: Tensor, targets: Tensor, classes: bool) -> Probed | None:
     """How well targets are predicted from rows; None: too few rows. Equally many rows of each class are used, so a
     frequent class is worth no more than a rare one; classes with few rows are left out."""
     chosen = _balanced(targets) if classes else torch.arange(len(rows))
-    chosen = chosen[:: max(1, -(-len(chosen) // MOST_ROWS))]
+    chosen = _spread(chosen)
     if len(chosen) < LEAST_ROWS:
         return None
-    flat = rows[chosen].reshape(len(chosen), -1).double()
-    flat = torch.nan_to_num((flat - flat.mean(0)) / flat.std(0).clamp_min(1e-9), 0.0).clamp(-10, 10)
+    flat = _features(rows[chosen])
+    flat = _standardized(flat, flat)
     if classes:
         _, wanted = torch.unique(targets[chosen], return_inverse=True)
         answers = torch.nn.functional.one_hot(wanted).double()
@@ -50,14 +51,73 @@ def probe(rows: Tensor, targets: Tensor, classes: bool) -> Probed | None:
     return Probed(max(scores), chance, len(chosen))
 
 
+def transfer(rows: Tensor, targets: Tensor, other_rows: Tensor, other_targets: Tensor, classes: bool) -> Probed | None:
+    """How well a probe that is fitted to rows predicts the targets of other rows; of amounts: the correlation of ranks.
+
+    None: too few rows on a side."""
+    if classes:
+        both = [
+            v for v in torch.unique(targets).tolist() if min(int((t == v).sum()) for t in (targets, other_targets)) >= 8
+        ]
+        inside = [torch.isin(t, torch.tensor(both, dtype=t.dtype)) for t in (targets, other_targets)]
+        rows, targets, other_rows, other_targets = (
+            rows[inside[0]], targets[inside[0]], other_rows[inside[1]], other_targets[inside[1]]
+        )  # fmt: skip
+        sides = [_balanced(t, 8) for t in (targets, other_targets)]
+    else:
+        sides = [torch.arange(len(t)) for t in (targets, other_targets)]
+    fitted, asked = (_spread(side) for side in sides)
+    if len(fitted) < LEAST_ROWS or len(asked) < LEAST_ROWS // 2:
+        return None
+    known = _features(rows[fitted])
+    known, other = _standardized(known, known), _standardized(_features(other_rows[asked]), known)
+    if classes:
+        _, wanted = torch.unique(torch.cat([targets[fitted], other_targets[asked]]), return_inverse=True)
+        answers = torch.nn.functional.one_hot(wanted[: len(fitted)]).double()
+        wanted = wanted[len(fitted) :]
+    else:
+        answers, wanted = _ranks(targets[fitted]).unsqueeze(1), _ranks(other_targets[asked])
+    scores = []
+    for predict in (_neighbors, _ridge):
+        predicted = predict(known, answers, other)
+        if classes:
+            scores.append((predicted.argmax(1) == wanted).double().mean().item())
+        else:
+            one = predicted[:, 0] - predicted.mean()
+            scores.append((one @ wanted / (one.norm() * wanted.norm()).clamp_min(1e-12)).item())
+    return Probed(max(scores), 1 / answers.shape[1] if classes else 0.0, len(asked))
+
+
+def _spread(places: Tensor) -> Tensor:
+    """At most as many as a probe is given, evenly spaced."""
+    if len(places) <= MOST_ROWS:
+        return places
+    return places[torch.linspace(0, len(places) - 1, MOST_ROWS).long()]
+
+
+def _features(rows: Tensor) -> Tensor:
+    """Numbers of each row; of tokens how often each occurs."""
+    flat = rows.reshape(len(rows), -1)
+    if flat.dtype.is_floating_point:
+        return flat.double()
+    bags = torch.zeros(len(flat), BUCKETS, dtype=torch.double)
+    return bags.scatter_add_(1, flat.long() % BUCKETS, torch.ones(flat.shape, dtype=torch.double)).log1p()
+
+
+def _standardized(rows: Tensor, by: Tensor) -> Tensor:
+    deviation = by.std(0)
+    scaled = (rows - by.mean(0)) / deviation.clamp_min(1e-9)
+    return torch.nan_to_num(torch.where(deviation > 1e-9, scaled, 0.0), 0.0).clamp(-10, 10)
+
+
 def differs_by_call(calls: list[tuple[Tensor, Tensor]], classes: bool) -> bool:
     """Rows predict the targets within single calls: tasks that change from call to call, as in meta-learning."""
     gains, total = [], 0
     for rows, targets in calls:
         if len(rows) < 8 or len(torch.unique(targets)) < 2:
             continue
-        flat = rows.reshape(len(rows), -1).double()
-        flat = torch.nan_to_num((flat - flat.mean(0)) / flat.std(0).clamp_min(1e-9), 0.0)
+        flat = _features(rows)
+        flat = _standardized(flat, flat)
         distances = torch.cdist(flat, flat).fill_diagonal_(float("inf"))
         nearest = targets.double()[distances.argmin(1)]
         own = targets.double()
@@ -70,13 +130,13 @@ def differs_by_call(calls: list[tuple[Tensor, Tensor]], classes: bool) -> bool:
     return total >= LEAST_ROWS // 2 and sum(gains) / total > 0.15
 
 
-def _balanced(targets: Tensor) -> Tensor:
+def _balanced(targets: Tensor, enough: int = LEAST_OF_CLASS) -> Tensor:
     """Places of equally many rows of each class, in their order."""
     values, counts = torch.unique(targets, return_counts=True)
-    kept = values[counts >= LEAST_OF_CLASS]
+    kept = values[counts >= enough]
     if len(kept) < 2:
         return torch.arange(0)
-    least = int(counts[counts >= LEAST_OF_CLASS].min())
+    least = int(counts[counts >= enough].min())
     places: Tensor = torch.cat([(targets == value).nonzero()[:least, 0] for value in kept]).sort().values
     return places
 

@@ -4,16 +4,18 @@ The inputs of a model are its samples, whether a loader, an index or a list made
 calls of each phase and from some later ones; only numbers are kept.
 """
 
+import weakref
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeGuard
+from typing import Any, Final, Literal, NamedTuple, TypeGuard
 
 import torch
 from torch import Tensor, nn
 
-from trueloop.event import InputsSummarized, Labels, Place, TargetsSummarized
-from trueloop.measure.columns import as_table, column_facts
-from trueloop.measure.probe import differs_by_call, probe
+from trueloop.event import AnswersCompared, InputsSummarized, Labels, Place, TargetsSummarized
+from trueloop.measure.answers import Answers, judge
+from trueloop.measure.columns import as_table, column_facts, is_noise
+from trueloop.measure.probe import differs_by_call, probe, transfer
 from trueloop.measure.rows import digests
 from trueloop.measure.tensors import evenly_spaced, is_plain, is_readable
 from trueloop.observers.observer import Observer
@@ -31,9 +33,13 @@ MOST_ROWS: Final = 2048  # of a phase
 MOST_ELEMENTS: Final = 2**21  # kept of a phase
 ON_DEVICE: Final = 6  # calls on a device that are sampled: each makes the host wait
 MOST_TARGETS: Final = 100_000
+LEAST_NEW: Final = 48  # evaluated rows that were not trained on
+TRAINED: Final = 0.3  # of the sampled rows of a batch: with more, it is training data
 LEAST_PAIRS: Final = 200  # rows with targets for a probe
 WIDEST: Final = 1024  # numbers in a row for a probe
+MOST_OUTPUTS: Final = 64  # of a row
 _EQUALS: Final = ("eq", "__eq__", "ne", "__ne__")
+_COMPARES: Final = (*_EQUALS, "sub", "__sub__", "rsub", "__rsub__", "mul", "__mul__", "logical_and", "__and__")
 
 
 @dataclass(slots=True)
@@ -51,6 +57,16 @@ class _Input:
 
 
 @dataclass(slots=True)
+class _Waiting:
+    """A tensor argument of the latest call, until its targets are known."""
+
+    entry: _Input
+    size: int  # of the batch
+    rows: Tensor  # sampled
+    kept: bool
+
+
+@dataclass(slots=True)
 class _Targets:
     place: Place | None
     function: str
@@ -61,19 +77,19 @@ class _Targets:
 
 
 class ModelDataObserver(Observer):
-    emits = (InputsSummarized, TargetsSummarized)
+    emits = (InputsSummarized, TargetsSummarized, AnswersCompared)
 
     def prepare(self) -> None:
         self._calls: Counter[tuple[int, Phase]] = Counter()
         self._inputs: dict[tuple[int, int, Phase], _Input] = {}
         self._targets: dict[tuple[int, Place | None], _Targets] = {}
-        self._pending: list[tuple[_Input, int, Tensor]] = []
-        """Inputs of the latest call that wait for their targets: the entry, the batch size, the sampled rows."""
+        self._pending: list[_Waiting] = []
         self._latest: tuple[int, Phase] | None = None
         self._compared: dict[int, list[Tensor]] = {}
         """Labels that the predictions of each model were compared with, in recorded evaluations."""
-        self._made: set[int] = set()
-        """Identities of tensors that were computed since the latest call, in recorded evaluations."""
+        self._derived: dict[int, weakref.ref[Tensor]] = {}
+        """The outputs of the latest call and what was computed from them, in recorded evaluations."""
+        self._answers: dict[tuple[int, Phase], Answers] = {}
 
     # -- inputs --
 
@@ -86,7 +102,7 @@ class ModelDataObserver(Observer):
         number = self._calls[known.number, phase]
         self._calls[known.number, phase] += 1
         self._pending, self._latest = [], (known.number, phase)
-        self._made.clear()
+        self._derived.clear()
         if number >= MOST_CALLS or (number >= FIRST_CALLS and number % EVERY):
             return
         tensors = [t for t in (*tensors_in(call.args), *tensors_in(call.kwargs)) if _is_batch(t)]
@@ -103,17 +119,32 @@ class ModelDataObserver(Observer):
         entry = self._inputs.get(key)
         if entry is None:
             entry = self._inputs[key] = _Input(call.place, tuple(tensor.shape), _largest_table(call), arguments)
-        if entry.sampled >= MOST_ROWS or entry.elements >= MOST_ELEMENTS or tensor.shape[1:] != entry.shape[1:]:
+        if tensor.shape[1:] != entry.shape[1:]:
             return
         rows = evenly_spaced(tensor.detach(), ROWS)
         if rows[0].numel() > MOST_ELEMENTS // ROWS:
             return
-        kept = rows.cpu().clone()
-        entry.rows.append(kept)
-        entry.targets.append(None)
-        entry.sampled += len(kept)
-        entry.elements += kept.numel()
-        self._pending.append((entry, tensor.shape[0], kept))
+        waiting = _Waiting(entry, tensor.shape[0], rows.cpu().clone(), False)
+        self._pending.append(waiting)
+        if entry.sampled < MOST_ROWS and entry.elements < MOST_ELEMENTS:
+            waiting.kept = True
+            entry.rows.append(waiting.rows)
+            entry.targets.append(None)
+            entry.sampled += len(waiting.rows)
+            entry.elements += waiting.rows.numel()
+
+    @torch.no_grad()
+    def module_call_ended(self, call: ModuleCall) -> None:
+        if not self._pending or self._latest is None or call.failed or self.objects.model(call.module) is None:
+            return
+        outputs = [t for t in tensors_in(call.output) if is_plain(t) and is_readable(t)]
+        self._derived = {id(t): weakref.ref(t) for t in outputs}
+        size = self._pending[0].size
+        if outputs and outputs[0].ndim and outputs[0].shape[0] == size and outputs[0].numel() <= MOST_OUTPUTS * size:
+            sampled = evenly_spaced(outputs[0].detach(), ROWS)
+            kept = self._answers.setdefault(self._latest, Answers())
+            numbers = sampled.reshape(len(sampled), -1).cpu().float().clone()
+            kept.add(self.bus.step, digests(self._pending[0].rows), numbers)
 
     # -- targets --
 
@@ -133,9 +164,7 @@ class ModelDataObserver(Observer):
             targets.values[phase].append(values)
             targets.counts[phase] += len(values)
             targets.read += phase == "training"
-        for entry, size, rows in self._pending:
-            if loss.target.numel() == size and entry.rows and entry.rows[-1] is rows:
-                entry.targets[-1] = evenly_spaced(loss.target.detach().reshape(-1), ROWS).cpu().clone()
+        self._answer(loss.target)
         self._pending = []
 
     @torch.no_grad()
@@ -143,15 +172,38 @@ class ModelDataObserver(Observer):
         """In recorded evaluations: the labels that predictions are compared with."""
         if not self._pending or self._latest is None or self._latest[1] != "evaluation" or self.bus.call is not None:
             return
-        if call.name in _EQUALS and len(call.args) == 2 and all(isinstance(arg, Tensor) for arg in call.args):
-            labels = [arg for arg in call.args if id(arg) not in self._made]
-            for entry, size, rows in self._pending:
-                if len(labels) == 1 and labels[0].numel() == size and entry.rows and entry.rows[-1] is rows:
-                    known = evenly_spaced(labels[0].detach().reshape(-1), ROWS).cpu().clone()
-                    entry.targets[-1] = known
+        given = [arg for arg in call.args if isinstance(arg, Tensor)]
+        derived = [self._is_derived(tensor) for tensor in given]
+        if call.name in _COMPARES and derived.count(True) == 1 == derived.count(False):
+            labels = given[derived.index(False)]
+            if labels.numel() == given[derived.index(True)].numel() and is_plain(labels) and is_readable(labels):
+                known = self._answer(labels)
+                if known is not None and call.name in _EQUALS:
                     self._compared.setdefault(self._latest[0], []).append(known)
-        elif len(self._made) < 256:
-            self._made.update(id(tensor) for tensor in tensors_in(call.output))
+        if any(derived) and len(self._derived) < 256:
+            self._derived |= {id(tensor): weakref.ref(tensor) for tensor in tensors_in(call.output)}
+
+    def _is_derived(self, tensor: Tensor) -> bool:
+        known = self._derived.get(id(tensor))
+        return known is not None and known() is tensor
+
+    def _answer(self, targets: Tensor) -> Tensor | None:
+        """Keeps the targets of the latest call beside its rows, and its outputs beside both."""
+        assert self._latest is not None
+        if not self._pending or not targets.ndim or targets.numel() % self._pending[0].size:
+            return None
+        size = self._pending[0].size
+        wide = targets.numel() // size
+        if wide > MOST_OUTPUTS or (wide > 1 and targets.shape[0] != size):
+            return None
+        known = evenly_spaced(targets.detach().reshape(size, wide), ROWS).cpu().clone()
+        single = known.reshape(-1) if wide == 1 else None
+        for waiting in self._pending:
+            if waiting.kept and single is not None and waiting.entry.rows[-1] is waiting.rows:
+                waiting.entry.targets[-1] = single
+        if self._latest in self._answers:
+            self._answers[self._latest].add_targets(known)
+        return single
 
     # -- facts --
 
@@ -160,6 +212,7 @@ class ModelDataObserver(Observer):
         for (model, position, phase), entry in self._inputs.items():
             if entry.rows:
                 self._summarize(model, position, phase, entry)
+        self._compare_answers()
         for (model, place), targets in self._targets.items():
             evaluated = targets.values["evaluation"] or self._compared.get(model, [])
             labels = [_labels(targets.values["training"]), _labels(evaluated)]
@@ -168,6 +221,23 @@ class ModelDataObserver(Observer):
                 self.emit(TargetsSummarized, place, model, targets.function, labels[0], labels[1],
                           counts["training"], targets.read)  # fmt: skip
 
+    def _compare_answers(self) -> None:
+        for (model, phase), evaluated in self._answers.items():
+            entry = self._inputs.get((model, 0, phase))
+            if phase == "training" or entry is None:
+                continue
+            trained = self._inputs.get((model, 0, "training"))
+            known = {digest for rows in ([] if trained is None else trained.rows) for digest in digests(rows)}
+            found = judge(evaluated.latest(without=known))
+            if found is None:
+                continue
+            in_training = self._answers.get((model, "training"))
+            same = None if in_training is None else judge(in_training.latest(mixed=True))
+            relation = same.relation if same is not None and same.kind == found.kind else None
+            name = self.objects.models[model].name
+            self.emit(AnswersCompared, entry.place, model, name, found.kind, found.rows, found.score, found.chance,
+                      found.relation, relation, evaluated.step, found.moved)  # fmt: skip
+
     def _summarize(self, model: int, position: int, phase: Phase, entry: _Input) -> None:
         rows = torch.cat(entry.rows)
         name = self.objects.models[model].name
@@ -175,6 +245,8 @@ class ModelDataObserver(Observer):
         facts: dict[str, Any] = {}
         columns: tuple[Any, ...] = ()
         kept = _first_of_each(rows)
+        if phase == "evaluation":
+            kept = _new(entry, kept, self._inputs.get((model, position, "training")))
         if rows.dtype.is_floating_point:
             table, kind = as_table(rows[kept])
             targets, classes = _paired(entry) if len(table) == len(kept) else (None, False)
@@ -183,10 +255,12 @@ class ModelDataObserver(Observer):
                 counts = torch.unique(targets, return_counts=True)[1]
                 facts["majority"], facts["classes"] = counts.max().item() / len(targets), len(counts)
             columns = column_facts(table, targets, classes)
-            facts |= _probed(entry)
         else:
             kind = "tokens"
             facts["most_common"], facts["token_count"] = _most_common(rows)
+        facts |= _probed(entry) | {"noise": is_noise(rows[kept])}
+        if phase == "evaluation":
+            facts |= _transferred(self._inputs.get((model, position, "training")), entry)
         self.emit(
             InputsSummarized, entry.place, model, name, position, phase, kind, entry.shape,  # type: ignore[arg-type]
             self._calls[model, phase], len(rows), columns, same,
@@ -208,22 +282,63 @@ def _first_of_each(rows: Tensor) -> list[int]:
     return list({digest: index for index, digest in reversed(list(enumerate(digests(rows))))}.values())[::-1]
 
 
-def _probed(entry: _Input) -> dict[str, Any]:
-    """How well a probe predicts the targets from the rows, where both are known."""
-    pairs = [(r, t) for r, t in zip(entry.rows, entry.targets, strict=True) if t is not None and len(t) == len(r)]
-    if not pairs or pairs[0][0][0].numel() > WIDEST:
-        return {}
-    rows, targets = torch.cat([r for r, _ in pairs]), torch.cat([t.double() for _, t in pairs])
+def _new(entry: _Input, kept: list[int], trained: _Input | None) -> list[int]:
+    """Evaluated rows without the batches of rows that were trained on: a script may evaluate both. All, if few are
+    left."""
+    known = {digest for part in ([] if trained is None else trained.rows) for digest in digests(part)}
+    new: set[int] = set()
+    start = 0
+    for part in entry.rows:
+        found = digests(part)
+        if sum(digest in known for digest in found) < TRAINED * len(found):
+            new.update(start + index for index, digest in enumerate(found) if digest not in known)
+        start += len(found)
+    fresh = [index for index in kept if index in new]
+    return fresh if len(fresh) >= LEAST_NEW else kept
+
+
+class _Pairs(NamedTuple):
+    """Different rows with their targets."""
+
+    rows: Tensor
+    targets: Tensor
+    classes: bool
+    calls: list[tuple[Tensor, Tensor]]
+
+
+def _pairs(entry: _Input) -> _Pairs | None:
+    calls = [(r, t) for r, t in zip(entry.rows, entry.targets, strict=True) if t is not None and len(t) == len(r)]
+    if not calls or calls[0][0][0].numel() > WIDEST or (calls[0][0].ndim > 2 and not calls[0][0].is_floating_point()):
+        return None
+    rows, targets = torch.cat([r for r, _ in calls]), torch.cat([t.double() for _, t in calls])
     kept = _first_of_each(rows)
     rows, targets = rows[kept], targets[kept]
     distinct = len(torch.unique(targets))
-    if len(rows) < LEAST_PAIRS or distinct < 2 or not bool(rows.isfinite().all()):
+    if distinct < 2 or not bool(rows.isfinite().all()):
+        return None
+    return _Pairs(rows, targets, bool((targets == targets.round()).all()) and distinct <= 50, calls)
+
+
+def _probed(entry: _Input) -> dict[str, Any]:
+    """How well a probe predicts the targets from the rows, where both are known."""
+    pairs = _pairs(entry)
+    if pairs is None or len(pairs.rows) < LEAST_PAIRS:
         return {}
-    classes = bool((targets == targets.round()).all()) and distinct <= 50
-    found = probe(rows, targets, classes)
-    if found is None or (found.score < found.chance + 0.1 and differs_by_call(pairs, classes)):
+    found = probe(pairs.rows, pairs.targets, pairs.classes)
+    if found is None or (found.score < found.chance + 0.1 and differs_by_call(pairs.calls, pairs.classes)):
         return {}
     return {"probed": found.rows, "probe": found.score, "chance": found.chance}
+
+
+def _transferred(trained: _Input | None, entry: _Input) -> dict[str, Any]:
+    """How well a probe of the training rows predicts the targets of evaluated rows."""
+    one, other = None if trained is None else _pairs(trained), _pairs(entry)
+    if one is None or other is None or one.classes != other.classes or one.rows.shape[1:] != other.rows.shape[1:]:
+        return {}
+    known = set(digests(one.rows))
+    new = [index for index, digest in enumerate(digests(other.rows)) if digest not in known]
+    found = transfer(one.rows, one.targets, other.rows[new], other.targets[new], one.classes) if new else None
+    return {} if found is None else {"transferred": found.score, "transferred_rows": found.rows}
 
 
 def _paired(entry: _Input) -> tuple[Tensor | None, bool]:

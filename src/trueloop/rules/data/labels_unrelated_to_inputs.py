@@ -1,36 +1,45 @@
-"""DAT120 labels-unrelated-to-inputs: inputs predict the labels of the evaluation, and not those of the training.
+"""DAT120 labels-unrelated-to-inputs: nothing in the inputs predicts the training targets.
 
 What it sees
 ------------
 A small probe model (nearest neighbors and ridge regression, cross-validated on sampled rows, equally many of each
-class) tries to predict the targets from the inputs. On the training rows it is no better than chance; on the evaluation
-rows it clearly is.
+class; of tokens, how often each occurs) tries to predict the targets from the inputs. On the training rows it is no
+better than chance. Then one of two:
+
+- on the evaluated rows it clearly is better;
+- on the evaluated rows it is not better either, and neither is the model: its outputs agree at best with the targets
+  of training rows, which it has learned by heart, and not at all with those of new rows.
 
 Why it hurts
 ------------
-Inputs and labels were separated: shuffled by two permutations, shifted by a row, joined by a wrong key. The model
-can only memorize, and its score on correct data stays at chance.
+Inputs and labels were separated: shuffled by two permutations, shifted by a row, joined by a wrong key, or one of them
+comes from a cache that was written when the rows had a different order. The model can only memorize, and its score on
+correct data stays at chance.
 
 Evidence
 --------
-Score of the probe on both sides, and chance.
+Score of the probe on both sides, and chance; correlation of the outputs with the targets of training rows and of new
+rows.
 
 Use instead
 -----------
     order = torch.randperm(len(x))
     x, y = x[order], y[order]            # one permutation for both
+    assert cache["ids"] == table["ids"]  # a cache holds the keys of its rows
 
 When it is fine
 ---------------
-Not reported: fewer than 200 rows on a side, far fewer training rows than evaluation rows, tasks that the probe cannot
-do on the evaluation rows either, noisy labels as long as they can be predicted better than by chance, and tasks that
-change from batch to batch (meta-learning). Training on random labels on purpose is reported: allow it there.
+Not reported: fewer than 200 rows on a side, far fewer training rows than evaluation rows, noisy labels as long as they
+can be predicted better than by chance, tasks that change from batch to batch (meta-learning), and, where neither side
+can be predicted: inputs that look like random draws (`torch.randn`), models with several inputs, evaluations in the
+first half of the run, and, with fewer than 300 rows, models that have not learned their training rows either. Training
+on random labels on purpose is reported: allow it there.
 """
 
 import math
 from typing import Final
 
-from trueloop.event import InputsSummarized, RunEnded
+from trueloop.event import AnswersCompared, InputsSummarized, RunEnded
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["LabelsUnrelatedToInputs"]
@@ -40,36 +49,78 @@ CHANCE: Final = 2.5  # standard errors above chance: not better
 BETTER: Final = 6.0
 
 
+RELATED: Final = 0.1  # correlation of outputs with the targets of new rows
+LEARNED: Final = 0.15  # the same on training rows
+ANSWERS: Final = 100
+STEPS: Final = 150
+MANY: Final = 300  # rows: with as many, the model need not have learned its training rows by heart
+
+
 class LabelsUnrelatedToInputs(Rule, code="DAT120", severity=Severity.WARNING):
     not_applicable = "too few rows with targets were seen in training and evaluation"
 
     def __init__(self) -> None:
         self._events: dict[tuple[int, int], dict[str, InputsSummarized]] = {}
+        self._answers: dict[int, AnswersCompared] = {}
 
     def on_inputs_summarized(self, event: InputsSummarized) -> None:
         if event.probe is not None and event.probed >= ROWS:
             self._events.setdefault((event.model, event.position), {})[event.phase] = event
 
-    def on_run_ended(self, _: RunEnded) -> Findings:
+    def on_answers_compared(self, event: AnswersCompared) -> None:
+        self._answers[event.model] = event
+
+    def on_run_ended(self, end: RunEnded) -> Findings:
         for sides in self._events.values():
             training, evaluation = sides.get("training"), sides.get("evaluation")
-            if training is None or evaluation is None or training.probe is None or evaluation.probe is None:
+            if training is None or training.probe is None or _sigmas(training) > CHANCE:
                 continue
-            if _sigmas(training) > CHANCE or _sigmas(evaluation) < BETTER:
-                continue
-            if evaluation.probe - evaluation.chance < 0.15 or evaluation.probed > 1.5 * training.probed:
-                continue
-            yield self.finding(
-                training,
-                f"A probe predicts the targets of {training.probed} training rows from their inputs with "
-                f"{training.probe:.2f} (chance {training.chance:.2f}), and those of {evaluation.probed} evaluated rows "
-                f"with {evaluation.probe:.2f} (chance {evaluation.chance:.2f}): training labels are not those of their "
-                "inputs.",
-                fix="Check every shuffle, sort, join and shift between reading the data and the batch: inputs and "
-                "labels must go through the same one.",
-                evidence={"training_probe": round(training.probe, 3), "evaluation_probe": round(evaluation.probe, 3),
-                          "training_chance": round(training.chance, 3)},
-            )  # fmt: skip
+            answers = self._answers.get(training.model)
+            if evaluation is not None and evaluation.probe is not None and _sigmas(evaluation) > CHANCE:
+                yield from self._only_training(training, evaluation)
+            elif answers is not None and not training.noise and training.arguments == 1:
+                yield from self._both(training, answers, end.step)
+
+    def _only_training(self, training: InputsSummarized, evaluation: InputsSummarized) -> Findings:
+        assert training.probe is not None
+        assert evaluation.probe is not None
+        if _sigmas(evaluation) < BETTER or evaluation.probe - evaluation.chance < 0.15:
+            return
+        if evaluation.probed > 1.5 * training.probed:
+            return
+        yield self.finding(
+            training,
+            f"A probe predicts the targets of {training.probed} training rows from their inputs with "
+            f"{training.probe:.2f} (chance {training.chance:.2f}), and those of {evaluation.probed} evaluated rows "
+            f"with {evaluation.probe:.2f} (chance {evaluation.chance:.2f}): training labels are not those of their "
+            "inputs.",
+            fix="Check every shuffle, sort, join and shift between reading the data and the batch: inputs and "
+            "labels must go through the same one.",
+            evidence={"training_probe": round(training.probe, 3), "evaluation_probe": round(evaluation.probe, 3),
+                      "training_chance": round(training.chance, 3)},
+        )  # fmt: skip
+
+    def _both(self, training: InputsSummarized, answers: AnswersCompared, steps: int) -> Findings:
+        learned = answers.training
+        if answers.rows < ANSWERS or answers.evaluated_at < max(STEPS, steps / 2) or learned is None:
+            return
+        limit = min(RELATED, CHANCE / math.sqrt(answers.rows))
+        by_heart = learned >= LEARNED + max(0.0, answers.relation)
+        if abs(answers.relation) > limit or not (by_heart or min(training.probed, 2 * answers.rows) >= MANY):
+            return
+        assert training.probe is not None
+        yield self.finding(
+            training,
+            f"Nothing in the inputs predicts the targets: a probe gets {training.probe:.2f} on {training.probed} "
+            f"training rows (chance {training.chance:.2f}), and the outputs of `{answers.name}` correlate "
+            f"{learned:.2f} with targets that it was trained on and {answers.relation:.2f} with those of "
+            f"{answers.rows} other rows.",
+            fix="Check that rows and targets belong together: print some of them beside their keys. Look for a cache "
+            "or a file in a different row order, a lost or added line, and separate shuffles.",
+            evidence={"training_probe": round(training.probe, 3), "training_chance": round(training.chance, 3),
+                      "on_training_rows": round(learned, 3), "on_other_rows": round(answers.relation, 3),
+                      "rows": answers.rows, "evaluated_at_step": answers.evaluated_at},
+        )  # fmt: skip
 
 
 def _sigmas(event: InputsSummarized) -> float:

@@ -4,6 +4,8 @@ What it sees
 ------------
 The inputs of a model are sampled in training and in evaluation. For some features, or for all of them, the mean moved
 by many standard deviations, or the spread is several times larger or smaller. Mean and percentiles must agree on it.
+Half of that is enough for one feature among others that stay, if the model's outputs, which agree with the targets of
+training rows, no longer do in evaluation.
 
 Why it hurts
 ------------
@@ -29,7 +31,7 @@ there.
 
 from typing import Final
 
-from trueloop.event import Column, InputsSummarized, RunEnded, StepProgram
+from trueloop.event import AnswersCompared, Column, InputsSummarized, RunEnded, StepProgram
 from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Finding, Findings, Rule, Severity, plural
 
@@ -39,6 +41,10 @@ LEAST_ROWS: Final = 48
 SHIFT: Final = 6.0  # standard deviations of training
 RATIO: Final = 6.0  # of the spreads
 NARROW: Final = 30.0
+HALF: Final = 0.5
+STAYS: Final = 0.75  # standard deviations that the other features may move
+FEWEST: Final = 3  # features
+LOST: Final = 0.4  # correlation of outputs and targets, in evaluation less than in training
 SHOWN: Final = 4
 
 
@@ -49,6 +55,11 @@ class ValidationInputsDiffer(Rule, code="DAT112", severity=Severity.WARNING):
         self._training: dict[tuple[int, int], InputsSummarized] = {}
         self._evaluation: dict[tuple[int, int], InputsSummarized] = {}
         self._interactive: set[int] = set()
+        self._lost: set[int] = set()  # models that fail on evaluated rows
+
+    def on_answers_compared(self, event: AnswersCompared) -> None:
+        if event.training is not None and event.training - max(0.0, event.relation) >= LOST:
+            self._lost.add(event.model)
 
     def on_step_program(self, event: StepProgram) -> None:
         """In a rollout a model's answers decide its next inputs: they may go anywhere."""
@@ -75,7 +86,10 @@ class ValidationInputsDiffer(Rule, code="DAT112", severity=Severity.WARNING):
         pairs = list(enumerate(zip(training.columns, evaluation.columns, strict=True)))
         narrow = [index for index, (one, other) in pairs if _is_narrow(one, other)]
         all_narrow = len(narrow) == len(pairs) and (len(pairs) > 1 or training.kind == "channels")
-        differing = [(index, one, other) for index, (one, other) in pairs if all_narrow or _size(one, other) >= 1]
+        moved = sum(not _stays(one, other) for _, (one, other) in pairs)
+        alone = len(pairs) >= FEWEST and moved == 1 and training.model in self._lost
+        least = HALF if alone else 1.0
+        differing = [(index, one, other) for index, (one, other) in pairs if all_narrow or _size(one, other) >= least]
         if differing:
             yield self._report(training, evaluation, differing)
 
@@ -116,6 +130,12 @@ def _size(one: Column, other: Column) -> float:
     shift = moved / max(one.deviation, width / 2) / SHIFT
     wider = min(width_there / width, other.deviation / one.deviation) / RATIO
     return max(shift, wider)
+
+
+def _stays(one: Column, other: Column) -> bool:
+    scale = max(one.deviation, (one.high - one.low) / 2)
+    ratio = other.deviation / one.deviation if one.deviation > 0 else 1.0
+    return abs(other.mean - one.mean) <= STAYS * scale and 0.5 <= ratio <= 1.5
 
 
 def _is_narrow(one: Column, other: Column) -> bool:
