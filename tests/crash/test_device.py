@@ -173,3 +173,36 @@ def test_a_move_whose_result_was_thrown_away(crash: Callable[[str], Crash]) -> N
     assert told.line == told.at("# thrown")
     assert "nothing keeps it: `x` stays on cpu" in told.details
     assert 'x = x.to("meta")' in told.said.fix
+
+
+def test_moves_of_an_item_and_of_an_attribute_that_were_thrown_away(crash: Callable[[str], Crash]) -> None:
+    told = crash("""
+        model = nn.Linear(4, 3).to("meta")
+        batch = {"x": torch.randn(8, 4)}
+        batch["x"].to("meta")  # thrown
+        out = model(batch["x"])
+        """)
+    assert told.line == told.at("# thrown")
+    told = crash("""
+        class Trainer:
+            def __init__(self):
+                self.model = nn.Linear(4, 3).to("meta")
+                self.weights = torch.ones(3)
+                self.weights.to("meta")  # thrown
+            def step(self, x):
+                out = self.model(x)
+                return out * self.weights
+        Trainer().step(torch.randn(8, 4, device="meta"))
+        """)
+    assert told.line == told.at("# thrown")
+
+
+def test_a_comparison_in_a_plain_expression(crash: Callable[[str], Crash]) -> None:
+    told = crash("""
+        model = nn.Linear(4, 3).to("meta")
+        for x, labels in [(torch.randn(8, 4), torch.arange(8) % 3)]:
+            outputs = model(x.to("meta"))
+            correct = (outputs.argmax(1) == labels).sum()  # crash
+        """)
+    assert "`labels` is on cpu, but `outputs.argmax(1)` is on meta" in told.said.message
+    assert told.line == told.at("# crash")

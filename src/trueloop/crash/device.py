@@ -151,12 +151,14 @@ def _thrown_away(scene: Scene, party: _Party) -> tuple[tuple[str, ...], str, Pla
     """`x.to(device)` as a statement of its own: the moved tensor is lost. Detail, fix, place and patch."""
     source, line = scene.crash.source, scene.crash.line
     name = party.name.strip("`")
-    function = source.enclosing_function(line)
-    for node in ast.walk(function or source.tree):
+    wanted = ast.unparse(party.node) if party.node is not None else name  # with quotes of one kind: batch['x']
+    function = source.enclosing_function(line) or source.tree
+    everywhere = source.tree if name.startswith("self.") else function  # an attribute may be set in __init__
+    for node in (*ast.walk(function), *ast.walk(everywhere)):
         call = node.value if isinstance(node, ast.Expr) else None
         if not isinstance(node, ast.Expr) or not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
             continue
-        if node.lineno < line and called_name(call) in ("to", "cuda") and ast.unparse(call.func.value) == name:
+        if node.lineno < line and called_name(call) in ("to", "cuda") and ast.unparse(call.func.value) == wanted:
             place, text = source.place(node), source.text(node)
             detail = f"`{text}` at {spot(place)} returns the moved tensor, and nothing keeps it: `{name}` stays on cpu."
             row = source.lines[node.lineno - 1].rstrip("\n")

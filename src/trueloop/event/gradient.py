@@ -39,12 +39,13 @@ class Backward(Event):
 
 @dataclass(frozen=True, slots=True)
 class GraphsAlive(Event):
-    """Losses of earlier steps whose graph is still in memory."""
+    """Losses, or outputs of models, of earlier steps whose graph is still in memory."""
 
     alive: int
-    made: int  # losses counted so far at this place
+    made: int  # losses or outputs counted so far at this place
     oldest: int  # step at which the oldest living one was computed
     training: bool  # the losses went through a backward; False: only computed
+    outputs: bool = False  # outputs of a model, not losses
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,18 @@ from typing import Any, Final
 
 from torch import Tensor
 
-__all__ = ["ACTIVATION", "BATCH", "FORWARD", "KEPT", "LOOKED", "SCALED", "SCALER_OFF", "WALKED", "read_note"]
+__all__ = [
+    "ACTIVATION",
+    "BATCH",
+    "FORWARD",
+    "KEPT",
+    "KEPT_OUTPUT",
+    "LOOKED",
+    "SCALED",
+    "SCALER_OFF",
+    "WALKED",
+    "read_note",
+]
 __all__ += ["write_note"]
 
 ACTIVATION: Final = "trueloop.activation"
@@ -15,6 +26,7 @@ SCALED: Final = "trueloop.scaled"  # On the node of a loss that a GradScaler mul
 SCALER_OFF: Final = "trueloop.scaler_off"
 """On the node of a loss that a disabled GradScaler returned unchanged: a weak reference to the scaler."""
 KEPT: Final = "trueloop.kept"  # On the node of a loss: an object that is counted until it dies with the graph
+KEPT_OUTPUT: Final = "trueloop.kept_output"  # The same, on the node of an output of a model
 LOOKED: Final = "trueloop.looked"  # On the node of a loss: facts about it and its targets, used if a backward follows
 WALKED: Final = "trueloop.walked"  # On every node that a walk visited: the stamp of the first such walk
 

@@ -173,6 +173,12 @@ class Source:
         statement = self.statement(line)
         return [] if statement is None else [call for call in calls_in(statement) if called_name(call) == method]
 
+    def _calls_beside(self, line: int, method: str) -> list[ast.Call]:
+        """The same in all statements of a line: `loss.backward(); optimizer.step()`."""
+        simple = [node for node in ast.walk(self.tree) if isinstance(node, ast.stmt) and not hasattr(node, "body")]
+        beside = [node for node in simple if node.lineno == line == node.end_lineno]
+        return [call for node in beside for call in calls_in(node) if called_name(call) == method]
+
     def enclosing_loop(self, line: int) -> Loop | None:
         """The innermost loop around the line."""
         statement = self.statement(line)
@@ -193,7 +199,7 @@ class Source:
 
     def backward_target(self, line: int) -> ast.expr | None:
         """`loss` of the `loss.backward()` or `accelerator.backward(loss)` at the line."""
-        calls = self.calls(line, "backward")
+        calls = self.calls(line, "backward") or self._calls_beside(line, "backward")
         if len(calls) != 1 or not isinstance(calls[0].func, ast.Attribute):
             return None
         call, receiver = calls[0], calls[0].func.value

@@ -2,8 +2,8 @@
 
 What it sees
 ------------
-The graphs of at least 24 earlier steps are still in memory, and their number grows: losses are appended to a list or
-summed as tensors.
+The graphs of at least 24 earlier steps are still in memory, and their number grows: losses, or outputs of a model, are
+appended to a list or summed as tensors.
 
 Why it hurts
 ------------
@@ -19,6 +19,7 @@ Use instead
 -----------
     losses.append(loss.item())         # a Python number
     total += loss.detach()             # a tensor without graph; does not synchronize with the GPU
+    outputs.append(out.detach())
 
 When it is fine
 ---------------
@@ -55,15 +56,37 @@ class GraphNeverFreed(Rule, code="GRD110", severity=Severity.WARNING):
     def __init__(self) -> None:
         self._looks: dict[tuple[bool, Place | None], dict[int, int]] = {}
         self._reported: set[tuple[str, str]] = set()
+        self._outputs: list[GraphsAlive] = []
         self._steps = 0
 
     def why_not_checked(self) -> str:
         return "" if self._steps > MANY else f"the run took only {self._steps} steps"
 
-    def on_run_ended(self, event: RunEnded) -> None:
+    def on_run_ended(self, event: RunEnded) -> Findings:
         self._steps = event.step
+        if self._reported:
+            return  # a loss that is kept keeps the outputs behind it
+        for last in self._outputs:
+            place = last.place
+            found = _kept_outputs(place) if place is not None and last.alive >= MANY else None
+            if found is None or place is None:
+                continue
+            source, statement, kept = found
+            keeper = source.place(statement, place.function)
+            yield self.finding(
+                last,
+                f"The autograd graphs of {last.alive} earlier outputs of the model are still in memory, the oldest "
+                f"since step {last.oldest}: line {keeper.line} keeps them alive.",
+                fix=f"Store `{source.text(kept)}.detach()`, or call the model under `torch.no_grad()`.",
+                evidence={"alive": last.alive, "made": last.made, "oldest_step": last.oldest},
+                place=keeper,
+                diff=_detached(source, (statement, kept), None),
+            )
 
     def on_graphs_alive(self, event: GraphsAlive) -> Findings:
+        if event.outputs:
+            self._outputs.append(event)
+            return
         looks = self._looks.setdefault((event.training, event.place), {})
         looks[event.step] = event.alive
         place = event.place
@@ -85,6 +108,41 @@ class GraphNeverFreed(Rule, code="GRD110", severity=Severity.WARNING):
             place=keeper,
             diff="" if kept is None else _detached(source, kept, None if event.training else place),
         )
+
+
+def _kept_outputs(place: Place) -> tuple[Source, ast.stmt, ast.expr] | None:
+    """The line that keeps outputs of the model that is called here, unless something takes them out again."""
+    source = source_of(place.path)
+    found = _keeper(source, place, training=False)
+    if found is None or _kept_by(found[0]) is None:
+        return None
+    container = _container(found[0])
+    text = "".join(source.lines)
+    bounded = any(f"{container}.{word}(" in text for word in ("pop", "popleft", "clear")) or f"del {container}" in text
+    return None if not container or bounded or _has_limit(source, container) else (source, *found)
+
+
+def _container(statement: ast.stmt) -> str:
+    """`outputs` of `outputs.append(x)` and of `outputs[i] = x`."""
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        function = statement.value.func
+        return ast.unparse(function.value) if isinstance(function, ast.Attribute) else ""
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
+    return ast.unparse(target.value if isinstance(target, ast.Subscript) else target) if target is not None else ""
+
+
+def _has_limit(source: Source, container: str) -> bool:
+    """`container = deque(maxlen=100)`."""
+    assigned = [node for node in ast.walk(source.tree) if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value]
+    for node in assigned:
+        target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+        pairs = [(target, node.value)]
+        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+            pairs = list(zip(target.elts, node.value.elts, strict=False))
+        for name, value in pairs:
+            if ast.unparse(name) == container and isinstance(value, ast.Call) and called_name(value) == "deque":
+                return True
+    return False
 
 
 def _keeper(source: Source, place: Place, training: bool) -> tuple[ast.stmt, ast.expr] | None:
