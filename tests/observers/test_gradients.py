@@ -204,7 +204,9 @@ for _ in range(40):
     kept.append(loss)
 """
     events: list[GraphsAlive] = told(loop.replace("{}", "[]"), GraphsAlive)
-    assert [(event.alive, event.oldest, event.training) for event in events] == [(n, 0, True) for n in (8, 16, 24, 32)]
+    *losses, outputs = events  # a kept loss keeps the output behind it
+    assert [(event.alive, event.oldest, event.training) for event in losses] == [(n, 0, True) for n in (8, 16, 24, 32)]
+    assert (outputs.outputs, outputs.alive, outputs.oldest) == (True, 40, 0)
     assert [event.alive for event in told(loop.replace("{}", "collections.deque(maxlen=10)"), GraphsAlive)] == [8]
     assert not told(loop.replace("{}", "[]").replace("append(loss)", "append(loss.detach())"), GraphsAlive)
 

@@ -5,10 +5,12 @@ The loss is read before each backward, while its graph still exists.
 
 import ast
 import math
+import traceback
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any, Final, Literal
 from weakref import WeakKeyDictionary
 
@@ -22,9 +24,19 @@ from trueloop.measure.nonfinite import bad_rows, bounds, is_bad_input, nan_or_in
 from trueloop.measure.parameters import parameters_of
 from trueloop.observers.observer import Observer
 from trueloop.observers.run_objects import unwrapped
-from trueloop.taps.calls import BackwardCall, BatchDrawn, LoaderStart, LossCall, ModuleCall, StepCall, tensors_in
+from trueloop.taps.calls import (
+    BackwardCall,
+    BatchDrawn,
+    LoaderStart,
+    LossCall,
+    ModuleCall,
+    RunEnd,
+    StepCall,
+    tensors_in,
+)
 from trueloop.taps.graph_notes import FORWARD, read_note
 from trueloop.taps.nonfinite_replay import Origin, Replay, autocast_now
+from trueloop.taps.place import is_users, place_in
 from trueloop.torch_private.autograd import saved
 from trueloop.usercode.source import called_name, source_of
 
@@ -149,6 +161,20 @@ class NonfiniteObserver(Observer):
         with torch.no_grad():
             self._report("gradient", nan_or_inf(gradient), *self._origin_of_gradient(parameter))
 
+    def run_ended(self, end: RunEnd) -> None:
+        """The script ended itself at a non-finite loss (`raise`, `assert`, `sys.exit`), before a backward."""
+        stopped = end.reason == "exception" or (isinstance(end.exception, SystemExit) and bool(end.exception.code))
+        if self._reported or not stopped or end.exception is None:
+            return
+        computed = [output for loss in self._losses if (output := loss.output()) is not None]
+        found = next((loss for loss in (*_losses_in(end.exception), *computed) if _is_bad_loss(loss)), None)
+        if found is not None:
+            self._reported = True
+            frames = _users_frames(end.exception)
+            self._backward_place = self._backward_place or (place_in(frames[-1]) if frames else None)
+            with torch.no_grad():
+                self._report("loss", nan_or_inf(found), *self._origin_of_loss(found, self._backward_place))
+
     def _may_read(self, tensor: Tensor) -> bool:
         if tensor.is_cpu:
             return tensor.layout is torch.strided and not tensor.is_complex()
@@ -246,6 +272,24 @@ class NonfiniteObserver(Observer):
             loader=self._loader,
             batch=None if self._loader is None else self._drawn[self._loader] - 1,
         )
+
+
+# -- the loss at which a script ended itself --
+
+
+def _users_frames(error: BaseException) -> list[FrameType]:
+    """The user's frames on an exception's way, outermost first."""
+    return [frame for frame, _ in traceback.walk_tb(error.__traceback__) if is_users(frame.f_code.co_filename)]
+
+
+def _losses_in(error: BaseException) -> list[Any]:
+    """The variables of those frames, the ones named like a loss first, then the innermost frame's."""
+    pairs = [pair for frame in reversed(_users_frames(error)) for pair in tuple(frame.f_locals.items())]
+    return [value for _, value in sorted(pairs, key=lambda pair: "loss" not in pair[0].lower())]
+
+
+def _is_bad_loss(value: object) -> bool:
+    return type(value) is Tensor and value.grad_fn is not None and value.numel() == 1 and not_finite(value.detach())
 
 
 # -- weak copies of arguments --

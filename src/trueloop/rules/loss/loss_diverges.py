@@ -34,7 +34,7 @@ from math import prod
 from statistics import median
 from typing import Final
 
-from trueloop.event import Backward, Forward, LossComputed, Place, RunEnded, Stepped
+from trueloop.event import Backward, Forward, LossComputed, NotFinite, Place, RunEnded, Stepped
 from trueloop.rules.rule import Finding, Findings, Rule, Severity
 from trueloop.rules.summed_loss import SummedLoss
 
@@ -105,6 +105,7 @@ class LossDiverges(Rule, code="LOS109", severity=Severity.ERROR):
         self._bootstrapped = 0
         self._forward_without_graph = False
         self._summed = SummedLoss()
+        self._not_finite: NotFinite | None = None
 
     def on_loss_computed(self, event: LossComputed) -> None:
         self._summed.hear_loss(event)
@@ -137,9 +138,17 @@ class LossDiverges(Rule, code="LOS109", severity=Severity.ERROR):
         if course.has_climbed() and not self._excused():
             yield self._report(event, course, f"is {event.loss} at step {event.step + 1}")
 
+    def on_not_finite(self, event: NotFinite) -> None:
+        self._not_finite = event if event.what == "loss" else None
+
     def on_run_ended(self, event: RunEnded) -> Findings:
+        bad = self._not_finite
         for place, course in self._courses.items():
             course.more = self._more()
+            if bad is not None and len(self._courses) == 1 and place not in self._over and course.event is not None:
+                self._over.add(place)  # the script ended itself before a backward of this loss
+                if course.has_climbed() and not self._excused():
+                    yield self._report(course.event, course, f"is {bad.value} at step {bad.step + 1}")
             if place not in self._over and course.event is not None and course.has_left() and not self._excused():
                 end = f"is still {median(course.last):.4g} at step {course.event.step + 1}"
                 yield self._report(course.event, course, end)
