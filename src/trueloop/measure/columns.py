@@ -44,6 +44,8 @@ def is_noise(rows: Tensor) -> bool:
     if not flat.dtype.is_floating_point:
         counts = torch.unique(flat, return_counts=True)[1].double()
         return bool(counts.max() - counts.mean() <= ERRORS * counts.mean().sqrt())
+    if len(flat) < 2:
+        return False  # one row has no distribution
     flat = flat[:, :: -(-flat.shape[1] // POSITIONS)].double()
     spread = flat.std().clamp_min(1e-12)
     allowed = ERRORS / len(flat) ** 0.5
