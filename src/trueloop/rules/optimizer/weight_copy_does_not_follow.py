@@ -46,7 +46,8 @@ AWAY: Final = -1e-6
 LOOKS: Final = 2
 STILL_LOOKS: Final = 3
 STEPS: Final = 200
-COVERED: Final = 0.01  # Share of the distance, over the whole run
+COVERED_BY_NOW: Final = 0.01  # The same, in a run that was cut off
+COVERED: Final = 0.06  # Share of the distance, over the whole run
 
 
 class WeightCopyDoesNotFollow(Rule, code="OPT120", severity=Severity.ERROR):
@@ -90,7 +91,7 @@ class WeightCopyDoesNotFollow(Rule, code="OPT120", severity=Severity.ERROR):
         share = max(look.most for look in looks)
         covered = 1 - (1 - min(1.0, share)) ** end.step if share >= 0 else 1.0
         still = all(look.unchanged == look.copies for look in looks)
-        if not still and covered >= COVERED:
+        if not still and covered >= (COVERED if end.reason == "finished" else COVERED_BY_NOW):
             return
         event = looks[-1]
         if still and all(look.lost for look in looks):

@@ -1,0 +1,150 @@
+"""OPT126 weight-copy-never-replaced: the line that copies weights into a target network never ran.
+
+What it sees
+------------
+A training loop has `target.load_state_dict(model.state_dict())` under an `if` with an interval (`step % interval`),
+directly or in a function that is called there. In a run of hundreds of steps the line never ran, or once at the very
+start. Recorded steps call a second model without gradients.
+
+Why it hurts
+------------
+The interval is longer than the run. The target network keeps its initial weights, so the values that it bootstraps are
+those of an untrained network, and nothing spreads from one state to the next.
+
+Evidence
+--------
+The condition, how often the line ran, and the number of steps.
+
+Use instead
+-----------
+    if step % 200 == 0:                 # a few dozen times in the run
+        target.load_state_dict(model.state_dict())
+
+When it is fine
+---------------
+Not reported: fewer than 200 steps, runs that were cut off or not watched all the time, conditions without an interval
+(the best model so far), copies that no recorded training step calls, lines that ran later than at the start, and copies
+that are also updated in other ways.
+"""
+
+import ast
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from trueloop.event import Place, RunEnded, StateMatched, Stepped, StepProgram, WeightCopies
+from trueloop.rules.rule import Findings, Rule, Severity
+from trueloop.usercode.source import Source, called_name, calls_in, source_of
+
+__all__ = ["WeightCopyNeverReplaced"]
+
+STEPS: Final = 200
+START: Final = 0.05  # of the steps
+SEEN: Final = 32  # loads that are recorded of a run
+
+
+class _Copying(NamedTuple):
+    condition: ast.If
+    line: int  # of the call of load_state_dict
+    lines: frozenset[int]  # of all such calls for this copy, inside and outside of loops
+
+
+class WeightCopyNeverReplaced(Rule, code="OPT126", severity=Severity.WARNING):
+    not_applicable = "no training step called a second model without gradients"
+
+    def __init__(self) -> None:
+        self._places: set[Place] = set()
+        self._loads: list[tuple[str, int, int]] = []  # path, line, step
+        self._second = False
+        self._follows = False
+
+    def on_weight_copies(self, event: WeightCopies) -> None:
+        """Copies that are updated a little in each step, perhaps this one."""
+        self._follows = self._follows or not event.shared
+
+    def on_stepped(self, event: Stepped) -> None:
+        if event.place is not None and len(self._places) < 8:
+            self._places.add(event.place)
+
+    def on_state_matched(self, event: StateMatched) -> None:
+        if event.place is not None:
+            self._loads.append((event.place.path, event.place.line, event.step))
+
+    def on_step_program(self, event: StepProgram) -> None:
+        trained = {use.model for use in event.models if use.grad}
+        aside = {use.model for use in event.models if not use.grad} - trained
+        self._second = self._second or (event.phase == "training" and bool(trained) and bool(aside))
+
+    def on_run_ended(self, end: RunEnded) -> Findings:
+        if end.step < STEPS or end.reason != "finished" or end.unwatched_steps or len(self._loads) >= SEEN:
+            return
+        if self._follows or not self._second:
+            return
+        for path in sorted({place.path for place in self._places}):
+            source = source_of(path)
+            for copying in _copies(source):
+                ran = [step for where, line, step in self._loads if where == path and line in copying.lines]
+                if any(step > START * end.step for step in ran):
+                    continue
+                condition = ast.unparse(copying.condition.test)
+                yield self.finding(
+                    end,
+                    f"`{source.lines[copying.line - 1].strip()}` did not run "
+                    f"{'again after the start' if ran else 'at all'} in {end.step:,} steps: `{condition}` does not "
+                    "become true.",
+                    fix="Make the interval a small part of the run, for example a fiftieth.",
+                    evidence={"condition": condition, "ran": len(ran), "steps": end.step},
+                    place=source.place(copying.condition),
+                )
+
+
+def _copies(source: Source) -> Iterator[_Copying]:
+    """Calls `target.load_state_dict(model.state_dict())` under an interval in a loop, of a model that is called."""
+    functions = {node.name: node for node in ast.walk(source.tree) if isinstance(node, ast.FunctionDef)}
+    called = {called_name(call) for call in calls_in(source.tree)}
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.If) or not _has_interval(node.test) or not _is_repeated(source, node):
+            continue
+        inside = [call for statement in node.body for call in calls_in(statement)]
+        inside += [
+            deeper for call in inside if called_name(call) in functions
+            for deeper in calls_in(functions[called_name(call)])
+        ]  # fmt: skip
+        for call in inside:
+            if _is_copy(call) and _receiver(call) in called:
+                yield _Copying(node, call.lineno, _lines(source, _receiver(call)))
+                break
+
+
+def _lines(source: Source, receiver: str) -> frozenset[int]:
+    copies = [call for call in calls_in(source.tree) if _is_copy(call) and _receiver(call) == receiver]
+    return frozenset(line for call in copies for line in range(call.lineno, (call.end_lineno or call.lineno) + 1))
+
+
+def _has_interval(test: ast.expr) -> bool:
+    return any(isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) for node in ast.walk(test))
+
+
+def _is_repeated(source: Source, node: ast.If) -> bool:
+    """In a loop, or in a function, which a loop may call; not where another `if` may keep it from running at all."""
+    outer = list(source.parents(node))
+    return any(isinstance(parent, (ast.For, ast.While, ast.FunctionDef)) for parent in outer) and not any(
+        isinstance(parent, ast.If) and not _is_main(parent) for parent in outer
+    )
+
+
+def _is_main(node: ast.If) -> bool:
+    return any(isinstance(inner, ast.Name) and inner.id == "__name__" for inner in ast.walk(node.test))
+
+
+def _is_copy(call: ast.Call) -> bool:
+    given = call.args[0] if call.args else None
+    return (
+        called_name(call) == "load_state_dict"
+        and isinstance(given, ast.Call) and called_name(given) == "state_dict"
+    )  # fmt: skip
+
+
+def _receiver(call: ast.Call) -> str:
+    """`target` of `self.target.load_state_dict(...)`."""
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    return owner.attr if isinstance(owner, ast.Attribute) else owner.id if isinstance(owner, ast.Name) else ""
