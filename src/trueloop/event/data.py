@@ -16,6 +16,7 @@ class EpochStarted(Event):
     loader: int
     batches: int | None  # len(loader)
     passes: int  # passes started over this loader, this one included
+    names: tuple[str, ...] = ()  # the words of its names in the user's code, at the first pass
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,3 +131,5 @@ class RowsCompared(Event):
     mixed: int  # of `shared`: in batches that also have rows that were not trained on
     alternating: bool  # nearly every call has a different batch and is followed by training: targets that are computed
     training_place: Place | None = None
+    sampled_windows: int = 0  # of `rows`, compared with training rows by value, shifted in time
+    late_windows: int = 0  # of them: they end inside a training window that begins later

@@ -242,6 +242,7 @@ class LoaderTrained(Event):
     stepped: tuple[tuple[int, int], ...]  # optimizer, and the batches after which it stepped before the next batch
     first_pass: int  # passes over all loaders before its first one
     last_pass: int  # and before its last one
+    names: tuple[str, ...] = ()  # the words of its names in the user's code, at the first pass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,13 @@ from typing import Final
 import torch
 from torch import Tensor
 
-__all__ = ["STRETCH", "digests", "stretches"]
+__all__ = ["STRETCH", "as_series", "digests", "later_windows", "stretches"]
 
 STRETCH: Final = 4  # numbers in a row
+SHORTEST: Final = 16  # numbers in a window that is compared by values
+SHIFTS: Final = 256
+CLOSE: Final = 0.005  # mean squared difference of two stretches, as a share of their variance
+CLOSER: Final = 0.1  # than the nearest window that is not shifted: a periodic series has those too
 _ODD: Final = 0x9E3779B97F4A7C15 - 2**64
 
 
@@ -31,7 +35,7 @@ def _mixed(rows: Tensor) -> Tensor:
 def stretches(rows: Tensor) -> tuple[list[list[int]], Tensor]:
     """For each row of [rows, time] or [rows, time, features]: digests of every four numbers in a row of the first
     feature (0: fewer than three are different), and the last four numbers. Empty lists for short rows."""
-    series = rows.detach() if rows.ndim == 2 else rows.detach()[:, :, 0]
+    series = as_series(rows.detach())
     if series.shape[1] < 2 * STRETCH:
         return [], series[:0]
     pieces = series.unfold(1, STRETCH, 1)
@@ -40,3 +44,32 @@ def stretches(rows: Tensor) -> tuple[list[list[int]], Tensor]:
     found = _mixed(pieces.reshape(-1, STRETCH)).reshape(pieces.shape[:2])
     listed: list[list[int]] = (found * varied).tolist()
     return listed, series[:, -STRETCH:]
+
+
+def as_series(rows: Tensor) -> Tensor:
+    """[rows, time]: of [rows, time, features] the first feature."""
+    return rows if rows.ndim == 2 else rows[:, :, 0]
+
+
+def later_windows(rows: Tensor, others: Tensor) -> int:
+    """How many rows end inside a window among `others` that begins later in the same series.
+
+    Compared by value, so that windows that were normalized column by column are still recognized.
+    """
+    width = rows.shape[1]
+    if width < SHORTEST or len(others) < 2:
+        return 0
+    rows, others = rows.double(), others.double()
+    unshifted = _distances(rows, others)
+    near = torch.where(unshifted > 0, unshifted, torch.inf).amin(1) / width
+    best = torch.full_like(near, torch.inf)
+    for shift in range(1, min(SHIFTS, width - max(SHORTEST // 2, width // 4)) + 1):
+        ends = rows[:, shift:]
+        found = _distances(ends, others[:, :-shift]).amin(1) / ends.shape[1]
+        best = torch.minimum(best, torch.where(found < CLOSE * ends.var(1), found, torch.inf))
+    return int((best < CLOSER * near).sum())
+
+
+def _distances(rows: Tensor, others: Tensor) -> Tensor:
+    """Squared distances of every row to every other one."""
+    return (rows.square().sum(1)[:, None] + others.square().sum(1) - 2 * rows @ others.T).clamp_min(0)

@@ -3,7 +3,7 @@
 from trueloop.event import DropoutWhileEvaluating
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import DropoutCall
-from trueloop.usercode.rewrite import says_monte_carlo
+from trueloop.usercode.names import says_monte_carlo
 
 __all__ = ["DropoutObserver"]
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from trueloop.event import Place, RowsCompared
-from trueloop.measure.rows import digests, stretches
+from trueloop.measure.rows import as_series, digests, later_windows, stretches
 from trueloop.measure.tensors import evenly_spaced, is_plain, is_readable
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import ModuleCall, RunEnd, tensors_in
@@ -25,6 +25,8 @@ FEW_LEVELS: Final = 400  # distinct numbers: with fewer, rows are equal by chanc
 PIXEL_LEVELS: Final = 64  # distinct numbers: with fewer, rows are not windows of a series
 LEAST_FEATURES: Final = 4  # numbers in a row: shorter rows are equal by chance
 ON_DEVICE: Final = 6  # calls on a device that are read: each makes the host wait
+WINDOW_SAMPLE: Final = 64  # evaluated rows that are compared with training rows by value
+MOST_KEPT: Final = 2**17  # numbers of training rows that are kept for that
 ALTERNATING: Final = 0.8
 MIXED: Final = 0.02
 
@@ -42,6 +44,8 @@ class _Trained:
     seen: int = 0
     elements: int = 0
     twins: int = 0  # rows that equal another one of their batch
+    sample: list[Tensor] = field(default_factory=list)  # of rows that may be windows of a series
+    kept: int = 0  # numbers in it
 
     def expected(self) -> float:
         """Share of other rows that would be among these by chance: none where numbers are continuous."""
@@ -70,6 +74,7 @@ class _Evaluated:
     output: int | None = None
     run: int = 0
     in_a_row: int = 0
+    sample: Tensor | None = None
 
 
 class EvaluatedRowsObserver(Observer):
@@ -118,6 +123,8 @@ class EvaluatedRowsObserver(Observer):
         line.elements += tensors[0].numel()
         if trained is None:
             return
+        if line.sample is None and len(tensors) == 1:
+            line.sample = _series(tensors[0], WINDOW_SAMPLE)
         shared = {row for row in rows if row in trained.digests}
         line.early.update(row for row in rows if row not in shared)
         if MIXED * len(rows) < sum(row in shared for row in rows) < (1 - MIXED) * len(rows):
@@ -152,6 +159,7 @@ class EvaluatedRowsObserver(Observer):
             fine = len(trained.levels) >= min(FEW_LEVELS, len(trained.digests) / 2) and len(line.ends) >= min(
                 FEW_LEVELS, len(windows) / 2
             )
+            late = _late_windows(line, trained) if fine and not sum(windows.values()) else (0, 0)
             many = line.calls >= 8 and len(line.batches) >= ALTERNATING * line.calls
             self.emit(
                 RowsCompared,
@@ -169,6 +177,7 @@ class EvaluatedRowsObserver(Observer):
                 len(line.mixed - line.early),
                 many and line.changes >= ALTERNATING * (line.calls - 1),
                 trained.place,
+                *late,
             )
 
 
@@ -206,8 +215,29 @@ def _train(trained: _Trained, tensors: list[Tensor]) -> None:
         return
     if len(trained.levels) <= FEW_LEVELS:
         trained.levels.update(tensors[0].detach().reshape(-1)[:2048].tolist())
+    if trained.kept < MOST_KEPT and (sample := _series(tensors[0], WINDOW_ROWS)) is not None:
+        sample = as_series(sample)
+        if not trained.sample or sample.shape[1] == trained.sample[0].shape[1]:
+            trained.sample.append(sample)
+        trained.kept += sample.numel()
     if _is_series(tensors[0]) and len(trained.levels) > PIXEL_LEVELS and len(trained.inner) < MOST_STRETCHES:
         trained.inner.update(_inner(stretches(tensors[0][:WINDOW_ROWS])[0]))
+
+
+def _series(tensor: Tensor, most: int) -> Tensor | None:
+    """Some rows, if they may be windows of a series."""
+    return evenly_spaced(tensor.detach(), most).cpu().clone() if _is_series(tensor) else None
+
+
+def _late_windows(line: _Evaluated, trained: _Trained) -> tuple[int, int]:
+    """Of a sample of the evaluated rows: how many there are, and how many end inside a later training window."""
+    if line.sample is None or not trained.sample or trained.seen >= MOST_DIGESTS:
+        return 0, 0
+    new = [digest not in trained.digests for digest in digests(line.sample)]
+    rows, others = as_series(line.sample[new]), torch.cat(trained.sample)
+    if len(rows) < len(new) / 2 or rows.shape[1] != others.shape[1] or not bool(rows.isfinite().all()):
+        return 0, 0  # the score of the training set
+    return len(rows), later_windows(rows, others[others.isfinite().all(1)])
 
 
 def _inner(listed: list[list[int]]) -> Iterator[int]:

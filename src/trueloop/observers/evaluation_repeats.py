@@ -24,8 +24,8 @@ from trueloop.observers.run_objects import KnownModel, unwrapped
 from trueloop.taps.calls import DecisionCall, LossCall, ModuleCall, tensors_in
 from trueloop.taps.place import frame_here, is_users, place_in
 from trueloop.taps.replay_copy import CannotReplay, Inputs, ReplayCopy, Trace, mapped
+from trueloop.usercode.names import says_monte_carlo, words_of
 from trueloop.usercode.ownership import users_classes
-from trueloop.usercode.rewrite import says_monte_carlo
 from trueloop.usercode.source import calls_in, source_of
 
 __all__ = ["EvaluationRepeatsObserver"]
@@ -212,7 +212,7 @@ def _distance(one: list[Tensor], other: list[Tensor]) -> float:
 
 
 def _means_randomness(name: str) -> bool:
-    words = re.findall(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+", name)
+    words = words_of(name)
     return says_monte_carlo(name) or any(_RANDOM_WORD.match(word) for word in words)
 
 

@@ -7,6 +7,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from trueloop.event import EpochStarted, LoaderSeen, ModeSet, Place
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import BuiltLoader, LoaderStart, ModeChange
+from trueloop.taps.names import names_of
 
 __all__ = ["LoaderObserver", "LoaderSettingsObserver", "ModeObserver"]
 
@@ -21,7 +22,8 @@ class LoaderObserver(Observer):
     def loader_started(self, start: LoaderStart) -> None:
         number = self.bus.ordinal("loader", start.loader)
         self._passes[number] = self._passes.get(number, 0) + 1
-        self.emit(EpochStarted, start.place, loader=number, batches=_length(start.loader), passes=self._passes[number])
+        names = names_of((start.loader, start.loader.dataset)) if self._passes[number] == 1 else ()
+        self.emit(EpochStarted, start.place, number, _length(start.loader), self._passes[number], names)
 
 
 class ModeObserver(Observer):

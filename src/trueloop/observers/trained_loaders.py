@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from trueloop.event import LoaderTrained, Place
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import BatchDrawn, BuiltLoader, LoaderStart, RunEnd, StepCall
+from trueloop.taps.names import names_of
 
 __all__ = ["TrainedLoadersObserver"]
 
@@ -20,6 +21,7 @@ class _Loader:
     stepped: Counter[int] = field(default_factory=Counter)
     first_pass: int = -1
     last_pass: int = -1
+    names: tuple[str, ...] = ()
 
 
 class TrainedLoadersObserver(Observer):
@@ -42,6 +44,7 @@ class TrainedLoadersObserver(Observer):
         loader = self._loaders.setdefault(self.bus.ordinal("loader", start.loader), _Loader(None))
         loader.place, loader.last_pass = start.place, self._passes
         loader.first_pass = self._passes if loader.passes == 0 else loader.first_pass
+        loader.names = loader.names or names_of((start.loader, start.loader.dataset))
         loader.passes += 1
         self._passes += 1
 
@@ -64,4 +67,4 @@ class TrainedLoadersObserver(Observer):
         for number, one in self._loaders.items():
             if one.passes:
                 self.emit(LoaderTrained, one.place, number, one.built, one.passes, one.batches, one.stretches,
-                          tuple(one.stepped.items()), one.first_pass, one.last_pass)  # fmt: skip
+                          tuple(one.stepped.items()), one.first_pass, one.last_pass, one.names)  # fmt: skip

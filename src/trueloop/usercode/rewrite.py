@@ -5,21 +5,14 @@ Every function returns None, '' or no edits where the code is not simple enough 
 
 import ast
 import builtins
-import re
 from collections.abc import Iterator
 
 from trueloop.event import Place
 from trueloop.usercode.source import Edit, Loop, Source, called_name, calls_in, diff, is_self_attribute, source_of
 
 __all__ = ["after", "before", "block_of", "end_of", "imports_torch", "indent_under", "loops_around", "model_called"]
-__all__ += ["move_statement", "owns_its_lines", "says_monte_carlo", "shuffle_diff", "sole_call", "trains"]
+__all__ += ["move_statement", "owns_its_lines", "shuffle_diff", "sole_call", "trains"]
 __all__ += ["wrap_loop_in_no_grad"]
-
-
-def says_monte_carlo(name: str) -> bool:
-    """Does a name suggest intended randomness: mc_dropout, MCDropout, predict_with_uncertainty, BayesianNet?"""
-    words = [word.lower() for word in re.findall(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+", name)]
-    return any(word == "mc" or word.startswith(("mcdrop", "monte", "uncertain", "bayes")) for word in words)
 
 
 def trains(node: ast.AST) -> bool:

@@ -27,9 +27,9 @@ Split before samples are repeated, cut into windows or augmented.
 When it is fine
 ---------------
 Not reported: accuracy on the training set itself (the same loader, the same dataset, or all of its samples), or on a
-part of it in addition to a real validation; features of all the data without a score; folds of a cross-validation, each
-with its own model or optimizer; tables with few distinct values, where equal rows are expected; samples that are
-evaluated first and trained on later.
+part of it in addition to a real validation, unless that part is named validation or test; features of all the data
+without a score; folds of a cross-validation, each with its own model or optimizer; tables with few distinct values,
+where equal rows are expected; samples that are evaluated first and trained on later.
 
 Not detected: batches that a script slices out of its tensors. Augmented training samples never repeat: then only
 loaders over parts of one dataset can be compared.
@@ -38,11 +38,12 @@ loaders over parts of one dataset can be compared.
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from trueloop.event import BatchInspected, EpochStarted, RowsShared, RunEnded
 from trueloop.rules.rule import Finding, Findings, Rule, Severity, path_and_line
+from trueloop.usercode.names import says_held_out
 
 __all__ = ["TrainValidationOverlap"]
 
@@ -92,6 +93,7 @@ class _Overlap:
     part: bool  # They are fewer than the training samples
     everything: bool  # All training samples are or may be among them, and no score was computed: features of all data
     by_numbers: bool = False
+    named: bool = False  # the names of the loader or its dataset say validation or test
 
     @property
     def share(self) -> float:
@@ -107,7 +109,7 @@ class _Overlap:
 
     def is_on_purpose(self, *, beside_another: bool) -> bool:
         """Accuracy on the training set, or on a part of it in addition to a validation; features of all the data."""
-        return self.everything or (self.whole and (beside_another or not self.part))
+        return self.everything or (self.whole and ((beside_another and not self.named) or not self.part))
 
 
 _Key = tuple[int, int]  # (life, model)
@@ -121,12 +123,15 @@ class TrainValidationOverlap(Rule, code="DAT101", severity=Severity.ERROR):
         self._starts: dict[int, list[int]] = {}
         self._shared: dict[tuple[int, int], RowsShared] = {}
         self._reason = self.not_applicable
+        self._named: set[int] = set()
 
     def on_batch_inspected(self, batch: BatchInspected) -> None:
         self._batches.setdefault((batch.loader, batch.optimizers_built, batch.passes), []).append(batch)
 
     def on_epoch_started(self, event: EpochStarted) -> None:
         self._starts.setdefault(event.loader, []).append(event.step)
+        if says_held_out(event.names):
+            self._named.add(event.loader)
 
     def on_rows_shared(self, event: RowsShared) -> None:
         self._shared[event.loader, event.other] = event
@@ -170,7 +175,7 @@ class TrainValidationOverlap(Rule, code="DAT101", severity=Severity.ERROR):
         shared = {other: self._shared.get((loader, other)) or self._shared.get((other, loader)) for other in before}
         numbers = [_by_numbers(event, other, side) for other, event in shared.items() if event is not None]
         if numbers:
-            return max(numbers, key=lambda overlap: overlap.share)
+            return replace(max(numbers, key=lambda overlap: overlap.share), named=loader in self._named)
         datasets = {other.first.dataset for other in before.values()} - {-1}
         if not before or loader in before or side.first.dataset in datasets:
             return None
@@ -186,7 +191,9 @@ class TrainValidationOverlap(Rule, code="DAT101", severity=Severity.ERROR):
         everything = not side.scored and _holds_all(side, hits, len(known))
         whole = _is_whole(side, hits, coverage)
         unseen = _unseen(side, before.values(), len(known))
-        return _Overlap(len(side.rows), hits, by_nature, unseen, coverage, whole, part, everything)
+        return _Overlap(
+            len(side.rows), hits, by_nature, unseen, coverage, whole, part, everything, named=loader in self._named
+        )
 
     def _last_start(self, loader: int, side: _Side) -> int:
         """The step of the last pass over a loader in this life of the model."""

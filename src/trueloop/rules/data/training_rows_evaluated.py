@@ -39,6 +39,7 @@ SHARE: Final = 0.05
 WHOLE: Final = 0.9  # of the training rows
 WINDOWS: Final = 0.5
 LEAST_WINDOWS: Final = 32
+LATE: Final = 8  # windows that a training window continues: no window of another time has one
 
 
 class TrainingRowsEvaluated(Rule, code="DAT119", severity=Severity.ERROR):
@@ -58,13 +59,19 @@ class TrainingRowsEvaluated(Rule, code="DAT119", severity=Severity.ERROR):
                           "by_chance": round(event.expected, 1), "training_rows": event.training_rows,
                           "training_at": event.training_place},
             )  # fmt: skip
-        elif event.windows >= LEAST_WINDOWS and event.known_windows >= WINDOWS * event.windows:
-            share = event.known_windows / event.windows
+            return
+        known, windows = event.known_windows, event.windows
+        if event.late_windows >= LATE:
+            known, windows = event.late_windows, event.sampled_windows
+        elif windows < LEAST_WINDOWS or known < WINDOWS * windows:
+            return
+        share = known / windows
+        if share:
             yield self.finding(
                 event,
-                f"The last steps of {share:.0%} of the {event.windows:,} windows that are evaluated here lie inside "
+                f"The last steps of {share:.0%} of the {windows:,} windows that are evaluated here lie inside "
                 "training windows: the two sets overlap in time.",
                 fix="Split the series in time first, then cut windows out of each part.",
-                evidence={"windows": event.windows, "inside_training": event.known_windows, "share": round(share, 3),
+                evidence={"windows": windows, "inside_training": known, "share": round(share, 3),
                           "training_at": event.training_place},
             )  # fmt: skip

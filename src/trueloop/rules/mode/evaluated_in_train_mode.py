@@ -39,7 +39,8 @@ from typing import Final
 
 from trueloop.event import Forward, Place, RunEnded
 from trueloop.rules.rule import Finding, Findings, Rule, Severity, facts, plural, statement_at
-from trueloop.usercode.rewrite import after, before, loops_around, model_called, says_monte_carlo, trains
+from trueloop.usercode.names import says_monte_carlo
+from trueloop.usercode.rewrite import after, before, loops_around, model_called, trains
 from trueloop.usercode.source import Source, diff
 
 __all__ = ["EvaluatedInTrainMode"]

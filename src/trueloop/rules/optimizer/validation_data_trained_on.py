@@ -26,18 +26,14 @@ Not reported: a step of another optimizer (temperature scaling, architecture sea
 the training, and batches of both loaders drawn in turns within one pass (bilevel optimization).
 """
 
-import ast
-import re
-from collections.abc import Iterator
 from typing import Final
 
-from trueloop.event import LoaderTrained, Place, RunEnded
+from trueloop.event import LoaderTrained, RunEnded
 from trueloop.rules.rule import Findings, Rule, Severity
-from trueloop.usercode.source import called_name, source_of
+from trueloop.usercode.names import says_held_out
 
 __all__ = ["ValidationDataTrainedOn"]
 
-NAMES: Final = frozenset({"val", "valid", "validation", "test", "dev", "eval", "holdout", "validate"})
 TRAINED: Final = 0.9  # Share of the batches after which an optimizer stepped
 STRETCH: Final = 2.0  # Batches in a row
 
@@ -52,7 +48,7 @@ class ValidationDataTrainedOn(Rule, code="OPT121", severity=Severity.WARNING):
         self._loaders.append(event)
 
     def on_run_ended(self, _: RunEnded) -> Findings:
-        named = [loader for loader in self._loaders if _says_validation(loader)]
+        named = [loader for loader in self._loaders if says_held_out(loader.names)]
         others = [loader for loader in self._loaders if loader not in named]
         for loader in named:
             trained = {number: count for number, count in loader.stepped if count >= TRAINED * loader.batches}
@@ -72,38 +68,3 @@ class ValidationDataTrainedOn(Rule, code="OPT121", severity=Severity.WARNING):
 def _in_turns(loader: LoaderTrained, other: LoaderTrained, trained: dict[int, int]) -> bool:
     same = any(number in trained and count >= TRAINED * other.batches for number, count in other.stepped)
     return same and other.passes >= 2 and other.first_pass < loader.last_pass and loader.first_pass < other.last_pass
-
-
-def _says_validation(loader: LoaderTrained) -> bool:
-    words = {word for name in _names(loader) for word in re.findall(r"[a-z]+", name.lower())}
-    return bool(words & NAMES) and not words & {"train", "training", "trn"}
-
-
-def _names(loader: LoaderTrained) -> Iterator[str]:
-    """What the loader is called where it is created, or looped over."""
-    yield from _at_creation(loader.built)
-    if loader.place is not None:
-        source = source_of(loader.place.path)
-        loop = source.statement(loader.place.line)
-        if isinstance(loop, ast.For):
-            yield from (node.id for node in ast.walk(loop.iter) if isinstance(node, ast.Name))
-            yield from (node.attr for node in ast.walk(loop.iter) if isinstance(node, ast.Attribute))
-
-
-def _at_creation(place: Place | None) -> Iterator[str]:
-    if place is None:
-        return
-    source = source_of(place.path)
-    for node in ast.walk(source.tree):
-        if not isinstance(node, ast.Call) or not node.lineno <= place.line <= (node.end_lineno or node.lineno):
-            continue
-        if not called_name(node).endswith("Loader"):
-            continue
-        parent = next(source.parents(node), None)
-        if isinstance(parent, ast.Dict):
-            keys = [key for key, value in zip(parent.keys, parent.values, strict=True) if value is node]
-            yield from (str(key.value) for key in keys if isinstance(key, ast.Constant))
-        elif isinstance(parent, ast.Assign):
-            yield from (source.text(target) for target in parent.targets)
-        elif isinstance(parent, ast.keyword) and parent.arg:
-            yield parent.arg
