@@ -5,8 +5,8 @@ from typing import Literal
 
 from trueloop.event.base import Event, Place
 
-__all__ = ["BatchInspected", "BatchRewritten", "DatasetRedrawn", "EpochStarted", "EvaluationPass", "FirstLayerInput"]
-__all__ += ["InputNotFinite", "LabelsCompared", "LoadersOutOfSync", "RowsShared", "SeedChecked"]
+__all__ = ["BatchInspected", "BatchRewritten", "DatasetRedrawn", "EpochStarted", "EvaluationCurve", "EvaluationPass"]
+__all__ += ["FirstLayerInput", "InputNotFinite", "LabelsCompared", "LoadersOutOfSync", "RowsShared", "SeedChecked"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +162,16 @@ class EvaluationPass(Event):
     loss_place: Place | None
     mean_of_means: float | None  # of the losses; None: not seen
     mean_of_samples: float | None  # the same losses, weighted by sample count
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationCurve(Event):
+    """The mean loss of every evaluation pass over the same number of samples. `place`: the loss."""
+
+    model: int
+    samples: int
+    losses: tuple[tuple[int, float], ...]  # the step, and the mean over the samples
+    names: tuple[str, ...]  # the words of the loader's names in the user's code
 
 
 @dataclass(frozen=True, slots=True)

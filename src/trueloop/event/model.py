@@ -132,7 +132,10 @@ class BatchIndependenceTested(Event):
 
 @dataclass(frozen=True, slots=True)
 class CausalityTested(Event):
-    """Targets are the inputs shifted by one; the model was called again with all inputs after a position replaced."""
+    """Targets are inputs of later positions; the model was called again with all inputs after a position replaced.
+
+    `place`: the call of the model; where the shift is not 1, the loss.
+    """
 
     model: int
     name: str
@@ -142,6 +145,8 @@ class CausalityTested(Event):
     repeat: float
     layer: str
     defined: Place | None
+    shift: int = 1  # positions from an input to the one that is its target; 0: the targets are the inputs
+    dimension: int = 1  # along which the inputs were replaced
 
 
 @dataclass(frozen=True, slots=True)

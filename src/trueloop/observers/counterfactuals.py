@@ -38,6 +38,7 @@ MATCHES: Final = 16  # fewest equal pairs of a target and the next input: fewer 
 WORTH_A_TRACE: Final = 1e-4  # relative change from which the operation that causes it is searched
 
 _Proof = Literal["", "weak", "targets", "loader"]
+SHIFTS: Final = (1, 0, 2)
 _CLASSES: Final = ("cross_entropy", "nll_loss")
 _RECURRENT: Final = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 _ATTENTION: Final = ("multi_head_attention_forward", "scaled_dot_product_attention", "native_multi_head_attention")
@@ -54,6 +55,8 @@ class _Case:
         self.proof: _Proof = ""  # why dimension 0 counts samples; weak: only a softmax over it is a sure mistake
         self.time: int | None = None  # the dimension of the input along which the targets are shifted
         self.shifted = 0  # index of that input tensor
+        self.shift = 1  # by how many positions
+        self.compared: Place | None = None  # the loss that compares with these targets
         self.inputs: list[weakref.ref[Tensor]] = []
         self.copies: list[Tensor] = []  # of the latest inputs, which may be freed before the loss is compared with them
         self.outputs: list[weakref.ref[Tensor]] = []
@@ -80,7 +83,9 @@ class CounterfactualsObserver(Observer):
 
     def module_call_started(self, call: ModuleCall) -> None:
         known = self.objects.model(call.module)
-        if known is None or not call.grad or not call.training:
+        if known is None:
+            return  # a criterion, or a module without parameters
+        if not call.grad or not call.training:
             self._latest = None
             return
         case = self._latest = self._cases.setdefault(known.number, _Case())
@@ -123,10 +128,13 @@ class CounterfactualsObserver(Observer):
         case.looks += 1
         inputs, case.copies = case.copies, []
         if case.time is None and len(inputs) == len(case.inputs):
-            times = [_shifted_along(g, loss.target.detach(), loss.options.get("ignore_index", -100)) for g in inputs]
-            found = [(number, time) for number, time in enumerate(times) if time is not None]
-            # An autoencoder's decoder input follows the encoder's.
-            case.shifted, case.time = found[-1] if found else (0, None)
+            for shift in SHIFTS if loss.function in _CLASSES and len(inputs) == 1 else (1,):
+                times = [_shifted_along(given, loss, shift) for given in inputs]
+                found = [(number, time) for number, time in enumerate(times) if time is not None]
+                if found:  # an autoencoder's decoder input follows the encoder's
+                    case.shifted, case.time = found[-1]
+                    case.shift, case.compared = shift, loss.place
+                    break
         outputs = [tensor for ref in case.outputs if (tensor := ref()) is not None]
         if not case.proof and inputs and any(same_memory(tensor, loss.input) for tensor in outputs):
             case.proof = _proof_by_targets(inputs, loss)
@@ -138,6 +146,8 @@ class CounterfactualsObserver(Observer):
             if not case.future_asked and case.time is not None:
                 case.future_asked = True
                 self._test_future(call, known, case, case.time)
+                if case.shift == 0 and case.time == 1:  # equal tensors do not show which dimension is time
+                    self._test_future(call, known, case, 0)
             if not case.samples_asked and case.proof and case.time != 0:
                 case.samples_asked = True
                 self._test_samples(call, known, case)
@@ -200,17 +210,17 @@ class CounterfactualsObserver(Observer):
         if not first:
             return
         change = _distance(first, after)
-        if (
-            change > WORTH_A_TRACE
-        ):  # what passes through a summary of the sequence (an autoencoder) may do so on purpose
+        # What passes through a summary of the sequence (an autoencoder) may do so on purpose.
+        if change > WORTH_A_TRACE and case.shift == 1:
             summaries = Summaries(_with_time(given, time))
             twin.run(plain, summaries)
             past = _of_past(twin.run(later, summaries.put_back()), given, time, position)
             change = min(change, _distance(first, past))
         meeting = find_future_leak(twin, plain, later, position, length) if change > WORTH_A_TRACE else None
         where = (meeting.layer if meeting else "", _where(meeting, unwrapped(call.module)))
-        changes = (change, _distance(first, again))
-        self.emit(CausalityTested, call.place, known.number, known.name, position, length, *changes, *where)
+        place = call.place if case.shift == 1 else case.compared
+        tested = (position, length, change, _distance(first, again))
+        self.emit(CausalityTested, place, known.number, known.name, *tested, *where, case.shift, time)
 
 
 # -- inputs and outputs --
@@ -313,23 +323,25 @@ def _proof_by_targets(inputs: list[Tensor], loss: LossCall) -> _Proof:
     return "targets" if inside else "weak"
 
 
-def _shifted_along(given: Tensor, target: Tensor, ignored: Any) -> int | None:
-    """The dimension along which the target is the next input."""
+def _shifted_along(given: Tensor, loss: LossCall, shift: int) -> int | None:
+    """The dimension along which the target is the input that comes `shift` positions later."""
+    target = loss.target.detach()
     if given.is_floating_point() != target.is_floating_point() or given.dim() == 0 or given.dtype == torch.bool:
         return None
     for time in (1, 0) if given.dim() > 1 else (0,):
         length = given.shape[time]
-        short = (*given.shape[:time], length - 1, *given.shape[time + 1 :])
         if length < SHORTEST:
             continue
         if target.numel() == given.numel():
-            now, later = target.reshape(given.shape).narrow(time, 0, length - 1), given.narrow(time, 1, length - 1)
-            trivial = torch.equal(target.reshape(given.shape), given)
+            targets = target.reshape(given.shape)
         elif target.numel() == given.narrow(time, 1, length - 1).numel():
-            now, later = target.reshape(short), given.narrow(time, 1, length - 1)
-            trivial = torch.equal(now, given.narrow(time, 0, length - 1))
+            targets = target.reshape(*given.shape[:time], length - 1, *given.shape[time + 1 :])
         else:
             continue
+        count = min(targets.shape[time], length - shift)
+        now, later = targets.narrow(time, 0, count), given.narrow(time, shift, count)
+        trivial = shift > 0 and torch.equal(targets, given.narrow(time, 0, targets.shape[time]))
+        ignored = loss.options.get("ignore_index", -100)
         real = now != (ignored if isinstance(ignored, int) else -100)
         if not trivial and int(real.sum()) >= MATCHES and bool((now == later)[real].all()) and _is_varied(later[real]):
             return time

@@ -1,18 +1,23 @@
-"""Evaluation passes: samples per batch, and the mean loss per batch and per sample."""
+"""Evaluation passes: samples per batch, the mean loss per batch and per sample, and that loss over the run."""
 
 from dataclasses import dataclass, field
 from typing import Final
 
 import torch
 
-from trueloop.event import EvaluationPass, Place
+from trueloop.event import EvaluationCurve, EvaluationPass, Place
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import LoaderStart, LossCall, ModuleCall, RunEnd, tensors_in
+from trueloop.taps.names import names_of
 
 __all__ = ["EvaluationMeansObserver"]
 
 PASSES: Final = 8  # passes to emit: all are alike
+CURVE: Final = 400  # passes of one kind in the curve
 BATCHES: Final = 4096  # batches of a pass to remember
+
+
+_Kind = tuple[int, Place | None, int, int]  # Model, loss, loader and number of samples
 
 
 @dataclass(slots=True)
@@ -24,20 +29,28 @@ class _Pass:
     sizes: list[int] = field(default_factory=list)
     losses: list[tuple[float, int]] = field(default_factory=list)  # (mean loss, samples)
     loss_place: Place | None = None
+    loader: int = -1
+    step: int = 0
 
 
 class EvaluationMeansObserver(Observer):
-    emits = (EvaluationPass,)
+    emits = (EvaluationPass, EvaluationCurve)
 
     def prepare(self) -> None:
         self._pass: _Pass | None = None
         self._left = PASSES
+        self._loader = -1
+        self._names: dict[int, tuple[str, ...]] = {}
+        self._curves: dict[_Kind, list[tuple[int, float]]] = {}
 
     def loader_started(self, start: LoaderStart) -> None:
         self._close()
+        self._loader = self.bus.ordinal("loader", start.loader)
+        if self._loader not in self._names:
+            self._names[self._loader] = names_of((start.loader, start.loader.dataset))
 
     def module_call_ended(self, call: ModuleCall) -> None:
-        if call.grad or not self._left:
+        if call.grad:
             if self._pass is not None:
                 self._close()
             return
@@ -47,7 +60,7 @@ class EvaluationMeansObserver(Observer):
             return
         if self._pass is None or (self._pass.model, self._pass.place) != (known.number, call.place):
             self._close()
-            self._pass = _Pass(known.number, call.place)
+            self._pass = _Pass(known.number, call.place, loader=self._loader, step=self.bus.step)
         if len(self._pass.sizes) < BATCHES:
             self._pass.sizes.append(first.shape[0])
 
@@ -57,22 +70,27 @@ class EvaluationMeansObserver(Observer):
         if current is None or output.requires_grad or output.dim() or not mean:
             return
         current.loss_place = loss.place
-        if (
-            output.device.type == "cpu" and loss.input.dim() and len(current.losses) < BATCHES
-        ):  # elsewhere a read makes the host wait
+        on_cpu = output.device.type == "cpu"  # elsewhere a read makes the host wait
+        if on_cpu and loss.input.dim() and len(current.losses) < BATCHES:
             with torch.no_grad():
                 current.losses.append((float(output), loss.input.shape[0]))
 
     def run_ended(self, end: RunEnd) -> None:
         self._close()
+        for (model, place, loader, samples), curve in self._curves.items():
+            self.emit(EvaluationCurve, place, model, samples, tuple(curve), self._names.get(loader, ()))
 
     def _close(self) -> None:
         done, self._pass = self._pass, None
-        if done is None or len(done.sizes) < 2 or len(done.sizes) == BATCHES:
+        if done is None or not done.sizes or len(done.sizes) == BATCHES:
             return
-        self._left -= 1
         by_batch = by_sample = None
         if len(done.losses) == len(done.sizes):
             by_batch = sum(loss for loss, _ in done.losses) / len(done.losses)
             by_sample = sum(loss * count for loss, count in done.losses) / sum(count for _, count in done.losses)
-        self.emit(EvaluationPass, done.place, tuple(done.sizes), done.loss_place, by_batch, by_sample)
+            curve = self._curves.setdefault((done.model, done.loss_place, done.loader, sum(done.sizes)), [])
+            if len(curve) < CURVE and len(self._curves) <= CURVE:
+                curve.append((done.step, by_sample))
+        if len(done.sizes) > 1 and self._left:
+            self._left -= 1
+            self.emit(EvaluationPass, done.place, tuple(done.sizes), done.loss_place, by_batch, by_sample)

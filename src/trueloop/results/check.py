@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 from trueloop.event import (
     Backward,
     EpochStarted,
+    EvaluationCurve,
     Event,
     Forward,
     LossAgainstChance,
@@ -81,12 +82,18 @@ class Learning:
     last: float  # median of the last quarter
     chance: float | None  # loss of the best constant prediction; None: not known for this loss
     stuck: bool  # one optimizer, many steps, and the loss is where it began
+    evaluation: tuple[float, int, float] | None = None  # the lowest evaluation loss, its step, and the last one
 
     def sentence(self) -> str:
         """'loss 2.31 at the start, 0.12 at the end; chance 2.30'."""
         chance = "" if self.chance is None else f"; chance {self.chance:.4g}"
         trend = ": it did not fall" if self.stuck else ""
-        return f"loss {self.first:.4g} at the start, {self.last:.4g} at the end{chance}{trend}"
+        beside = ""
+        if self.evaluation is not None:
+            best, step, last = self.evaluation
+            lowest = f", lowest {best:.4g} at step {step:,}" if best < 0.99 * last else ""
+            beside = f"; evaluation loss {last:.4g} at the end{lowest}"
+        return f"loss {self.first:.4g} at the start, {self.last:.4g} at the end{chance}{trend}{beside}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +144,9 @@ FALLEN: Final = 0.98
 class Tally:
     """Counts, event by event, what the closing line says was watched."""
 
-    KINDS = frozenset({Backward, EpochStarted, Forward, LossAgainstChance, LossCurve, ModelSeen, Stepped})
+    KINDS = frozenset(
+        {Backward, EpochStarted, EvaluationCurve, Forward, LossAgainstChance, LossCurve, ModelSeen, Stepped}
+    )
     """The counted events: they are observed whichever rules are selected."""
 
     def __init__(self, script: str = "") -> None:
@@ -150,6 +159,7 @@ class Tally:
         self.unwatched_steps = 0
         self._curve: LossCurve | None = None
         self._chance: dict[int, LossAgainstChance] = {}
+        self._evaluations: list[EvaluationCurve] = []
 
     def hear(self, event: Event) -> None:
         self.counts[type(event)] += 1
@@ -167,6 +177,8 @@ class Tally:
                 self.unwatched_steps = event.unwatched_steps
             case LossCurve():
                 self._curve = event
+            case EvaluationCurve():
+                self._evaluations.append(event)
             case LossAgainstChance():
                 self._chance[event.calls] = event
             case _:
@@ -185,7 +197,17 @@ class Tally:
         first = median(curve.first)
         alone = curve.optimizers == 1 and curve.share > MAIN_SHARE and not curve.below_zero
         stuck = alone and curve.count >= STUCK_AFTER and curve.end > FALLEN * first
-        return Learning(first, curve.end, None if likely is None else likely.chance or None, stuck)
+        chance = None if likely is None else likely.chance or None
+        return Learning(first, curve.end, chance, stuck, self._evaluation())
+
+    def _evaluation(self) -> tuple[float, int, float] | None:
+        """Of the evaluation that was repeated most often; of two, the worse: the other is of the training set."""
+        curves = [curve for curve in self._evaluations if len(curve.losses) >= 2]
+        if not curves:
+            return None
+        losses = max(curves, key=lambda curve: (len(curve.losses), curve.losses[-1][1])).losses
+        step, best = min(losses, key=lambda pair: pair[1])
+        return best, step, losses[-1][1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["says_held_out", "says_monte_carlo", "words_of"]
+__all__ = ["HELD_OUT", "TRAINING", "says_held_out", "says_monte_carlo", "words_of"]
 
 HELD_OUT: Final = frozenset({"val", "valid", "validation", "test", "dev", "holdout", "heldout"})
 TRAINING: Final = frozenset({"train", "training", "trn", "fit"})

@@ -14,7 +14,7 @@ from trueloop.rules.mode.evaluated_in_train_mode import RARE, EvaluatedInTrainMo
 from trueloop.rules.mode.evaluation_without_no_grad import EvaluationWithoutNoGrad
 from trueloop.rules.mode.trained_in_eval_mode import STEPS, TrainedInEvalMode
 from trueloop.rules.rule import Rule
-from trueloop.usercode.rewrite import says_monte_carlo
+from trueloop.usercode.names import says_monte_carlo
 
 TRAIN, VALID = Place("/gone.py", 10, "train"), Place("/gone.py", 20, "valid")
 END = RunEnded(9, None, "finished", 0, 0, 0)

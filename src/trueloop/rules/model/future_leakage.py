@@ -44,7 +44,7 @@ class FutureLeakage(Rule, code="MDL109", severity=Severity.ERROR):
     not_applicable = "no model was trained to predict its own input shifted by one"
 
     def on_causality_tested(self, event: CausalityTested) -> Findings:
-        if event.change <= CHANGE or event.repeat > REPEAT:
+        if event.shift != 1 or event.change <= CHANGE or event.repeat > REPEAT:
             return
         where = f", in {event.layer}" if event.layer else ""
         yield self.finding(
