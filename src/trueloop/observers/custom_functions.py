@@ -51,11 +51,15 @@ class CustomFunctionObserver(Observer):
 
     def prepare(self) -> None:
         self._walks = 0
+        self._backwards = 0
         self._seeded_by_one: dict[Any, bool] = {}  # functions found in a graph
         self._recorded: dict[Any, _Recorded] = {}
 
     def backward_started(self, call: BackwardCall) -> None:
-        if self._walks >= WALKS or not any(map(_is_users, _all_functions(torch.autograd.Function))):
+        self._backwards += 1
+        if self._walks >= WALKS or self._backwards & (self._backwards - 1):
+            return  # looks at backward 1, 2, 4, 8 ...: a class may be defined late, and looking takes a millisecond
+        if not any(map(_is_users, _all_functions(torch.autograd.Function))):
             return
         self._walks += 1
         roots = [tensor.grad_fn for tensor in call.tensors if isinstance(tensor, Tensor) and tensor.grad_fn is not None]
