@@ -1,4 +1,4 @@
-"""DAT120 labels-unrelated-to-inputs: nothing in the inputs predicts the training targets.
+"""DAT120 labels-unrelated-to-inputs: nothing, or little, in the inputs predicts the training targets.
 
 What it sees
 ------------
@@ -10,10 +10,14 @@ better than chance. Then one of two:
 - on the evaluated rows it is not better either, and neither is the model: its outputs agree at best with the targets
   of training rows, which it has learned by heart, and not at all with those of new rows.
 
+Or it is better than chance, but less than half as much as on the evaluated rows, and a probe of the training rows is
+just as poor on the evaluated ones: noise in the labels would average out there, a wrong assignment does not.
+
 Why it hurts
 ------------
 Inputs and labels were separated: shuffled by two permutations, shifted by a row, joined by a wrong key, or one of them
-comes from a cache that was written when the rows had a different order. The model can only memorize, and its score on
+comes from a cache that was written when the rows had a different order, or files with different codings of the labels
+were joined. The model can only memorize, and its score on
 correct data stays at chance.
 
 Evidence
@@ -52,6 +56,10 @@ BETTER: Final = 6.0
 RELATED: Final = 0.1  # correlation of outputs with the targets of new rows
 LEARNED: Final = 0.15  # the same on training rows
 ANSWERS: Final = 100
+KNOWN: Final = 0.5  # above chance, on evaluated rows
+HALF: Final = 0.5
+SAME_AGAIN: Final = 0.95
+MOVED: Final = 0.3  # standard deviations
 STEPS: Final = 150
 MANY: Final = 300  # rows: with as many, the model need not have learned its training rows by heart
 
@@ -73,7 +81,10 @@ class LabelsUnrelatedToInputs(Rule, code="DAT120", severity=Severity.WARNING):
     def on_run_ended(self, end: RunEnded) -> Findings:
         for sides in self._events.values():
             training, evaluation = sides.get("training"), sides.get("evaluation")
-            if training is None or training.probe is None or _sigmas(training) > CHANCE:
+            if training is None or training.probe is None:
+                continue
+            if _sigmas(training) > CHANCE:
+                yield from self._contradicting(training, evaluation)
                 continue
             answers = self._answers.get(training.model)
             if evaluation is not None and evaluation.probe is not None and _sigmas(evaluation) > CHANCE:
@@ -100,6 +111,32 @@ class LabelsUnrelatedToInputs(Rule, code="DAT120", severity=Severity.WARNING):
                       "training_chance": round(training.chance, 3)},
         )  # fmt: skip
 
+    def _contradicting(self, training: InputsSummarized, evaluation: InputsSummarized | None) -> Findings:
+        if evaluation is None or evaluation.probe is None or evaluation.transferred is None or training.probe is None:
+            return
+        known, alone = evaluation.probe - evaluation.chance, training.probe - training.chance
+        carried = evaluation.transferred - evaluation.chance
+        if not evaluation.chance:  # a correlation
+            carried = max(0.0, carried) ** 2
+        repeated = training.distinct_rows < SAME_AGAIN * training.rows  # no random augmentation
+        if known < KNOWN or max(alone, carried) > HALF * known or not repeated or training.arguments > 1:
+            return
+        if evaluation.transferred_rows < ANSWERS or evaluation.probed > training.probed:
+            return
+        if not _same_distribution(training, evaluation):
+            return
+        yield self.finding(
+            training,
+            f"A probe predicts the targets of {evaluation.probed} evaluated rows with {evaluation.probe:.2f} and those "
+            f"of {training.probed} training rows with {training.probe:.2f} (chance {training.chance:.2f}); fitted to "
+            f"training rows it gets {evaluation.transferred:.2f} on evaluated ones. Many training targets are not "
+            "those of their inputs.",
+            fix="Compare the parts of the training data: the coding of the labels in each file, and shifts of rows or "
+            "of time between inputs and targets.",
+            evidence={"training_probe": round(training.probe, 3), "evaluation_probe": round(evaluation.probe, 3),
+                      "across": round(evaluation.transferred, 3), "training_chance": round(training.chance, 3)},
+        )  # fmt: skip
+
     def _both(self, training: InputsSummarized, answers: AnswersCompared, steps: int) -> Findings:
         learned = answers.training
         if answers.rows < ANSWERS or answers.evaluated_at < max(STEPS, steps / 2) or learned is None:
@@ -121,6 +158,14 @@ class LabelsUnrelatedToInputs(Rule, code="DAT120", severity=Severity.WARNING):
                       "on_training_rows": round(learned, 3), "on_other_rows": round(answers.relation, 3),
                       "rows": answers.rows, "evaluated_at_step": answers.evaluated_at},
         )  # fmt: skip
+
+
+def _same_distribution(one: InputsSummarized, other: InputsSummarized) -> bool:
+    """The inputs of both phases are alike, so that a difference is one of the targets."""
+    return all(
+        abs(a.mean - b.mean) <= MOVED * max(a.deviation, 1e-12) and b.deviation <= 1.5 * max(a.deviation, 1e-12)
+        for a, b in zip(one.columns, other.columns, strict=False)
+    )
 
 
 def _sigmas(event: InputsSummarized) -> float:
