@@ -4,7 +4,8 @@ What it sees
 ------------
 In a recorded step, `view` or `reshape` turns a tensor into a shape with the same sizes in a different order, such as
 [batch, channels, time] into [batch, time, channels]. Sizes where such a reshape could also merge whole rows (16 steps
-of 8 features into 8 of 16) are a warning.
+of 8 features into 8 of 16) are a warning. Also seen: the output of a convolution, [batch, channels, ...], becomes rows
+of as many numbers as it has channels (`reshape(-1, channels)`): a row then holds neighboring pixels of one channel.
 
 Why it hurts
 ------------
@@ -29,13 +30,22 @@ import ast
 from math import prod
 from typing import Final
 
-from trueloop.event import Place, StepProgram
+from trueloop.event import Operation, Place, StepProgram
 from trueloop.rules.program_view import ProgramView
-from trueloop.rules.rule import Findings, Rule, Severity, statement_at
+from trueloop.rules.rule import Finding, Findings, Rule, Severity, statement_at
 
 __all__ = ["ReshapeInsteadOfTranspose"]
 
 _RESHAPES: Final = ("view", "reshape")
+_CONVOLUTIONS: Final = ("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
+_KEEPS: Final = frozenset({
+    "relu", "relu_", "gelu", "silu", "leaky_relu", "elu", "tanh", "sigmoid", "batch_norm", "group_norm", "dropout",
+    "instance_norm", "interpolate", "max_pool1d", "max_pool2d", "avg_pool1d", "avg_pool2d", "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d", "contiguous", "clone", "float", "to", "softmax", "log_softmax", "exp", "dropout2d",
+    "_adaptive_max_pool2d", "detach", "add", "__add__", "__iadd__", "add_", "mul", "__mul__", "div", "__truediv__",
+    "clamp", "softplus", "cpu",
+})  # fmt: skip
+"""Operations that leave samples in dimension 0 and channels in dimension 1."""
 
 
 class ReshapeInsteadOfTranspose(Rule, code="MDL115", severity=Severity.ERROR):
@@ -47,6 +57,9 @@ class ReshapeInsteadOfTranspose(Rule, code="MDL115", severity=Severity.ERROR):
             if operation.name not in _RESHAPES or not operation.inputs or not operation.outputs:
                 continue
             before, after = view.values[operation.inputs[0]], view.values[operation.outputs[0]]
+            if _cuts_rows_of_channels(view, operation) and operation.place is not None:
+                yield self._rows(event, operation)
+                continue
             if operation.inputs[0] not in view.from_data or not _swapped(before.shape, after.shape):
                 continue
             if before.constant or operation.place is None:
@@ -63,6 +76,41 @@ class ReshapeInsteadOfTranspose(Rule, code="MDL115", severity=Severity.ERROR):
                 place=operation.place,
                 severity=Severity.WARNING if aligned else Severity.ERROR,
             )
+
+    def _rows(self, event: StepProgram, operation: Operation) -> Finding:
+        before, after = event.values[operation.inputs[0]].shape, event.values[operation.outputs[0]].shape
+        return self.finding(
+            event,
+            f"`{operation.name}` turns {list(before)}, the output of a convolution, into {list(after)}: its "
+            f"{before[1]} channels are in dimension 1, so each row holds neighboring positions of one channel.",
+            fix=f"Move the channels to the end first: `x.movedim(1, -1).reshape(-1, {before[1]})`.",
+            evidence={"before": list(before), "after": list(after)},
+            place=operation.place,
+        )
+
+
+def _cuts_rows_of_channels(view: ProgramView, operation: Operation) -> bool:
+    """[batch, channels, ...] of a convolution into [..., channels], where nothing moved the channels."""
+    before, after = (view.values[v[0]].shape for v in (operation.inputs, operation.outputs))
+    if len(before) < 3 or len(after) not in (2, 3) or after[-1] != before[1] or before[1] < 2:
+        return False
+    tails = {prod(before[start:]) for start in range(2, len(before))}
+    if prod(before[2:]) == 1 or before[1] in tails:
+        return False  # a row may be meant to be a row or a plane of the image
+    whole = (before[0] * prod(before[2:]), before[1])
+    if after not in (whole, (before[0], prod(before[2:]), before[1])):
+        return False
+    value, shape = operation.inputs[0], before
+    for _ in range(12):
+        maker = view.maker(value)
+        if maker is None or not maker.inputs or view.values[value].shape[:2] != shape[:2]:
+            return False
+        if maker.name in _CONVOLUTIONS:
+            return len(before) == int(maker.name[-2]) + 2
+        if maker.name not in _KEEPS:
+            return False
+        value = maker.inputs[0]
+    return False
 
 
 def _is_aligned(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
