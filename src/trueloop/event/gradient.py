@@ -10,6 +10,7 @@ __all__ = [
     "BackwardTried",
     "ChangedWeight",
     "Clipped",
+    "CrossedGradients",
     "GradientsMeasured",
     "GraphsAlive",
     "LayerGradient",
@@ -46,6 +47,23 @@ class GraphsAlive(Event):
     oldest: int  # step at which the oldest living one was computed
     training: bool  # the losses went through a backward; False: only computed
     outputs: bool = False  # outputs of a model, not losses
+
+
+@dataclass(frozen=True, slots=True)
+class CrossedGradients(Event):
+    """A step used the gradients of two losses: of its own, and of one that another optimizer had stepped on before.
+
+    `place`: the step. Both losses send gradients to the parameters of both optimizers.
+    """
+
+    optimizer: str  # that used both
+    other: str  # that stepped between the two backward calls
+    number: int  # of the optimizer
+    parameters: str  # name of a parameter with the gradients of both
+    own: Place | None  # the backward just before the step
+    foreign: Place | None  # the backward that the other one stepped on
+    left: float  # norm of the gradients that were there before the own backward, of sampled parameters
+    added: float  # norm of those that the own backward added
 
 
 @dataclass(frozen=True, slots=True)
