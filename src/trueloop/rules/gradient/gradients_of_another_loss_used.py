@@ -5,7 +5,7 @@ What it sees
 In the first steps of a training with several optimizers: the backward of one loss, on which a first optimizer then
 steps, also reaches the parameters of a second one. Nothing clears these gradients before the second optimizer's own
 backward, which adds to them, so that its step uses the sum. The second loss goes through the parameters of both, and
-the first optimizer never steps on it: the two play against each other, or one judges the other.
+the first optimizer never steps on it: the two play against each other, or one scores the other.
 
 Why it hurts
 ------------
