@@ -8,8 +8,8 @@ is summed in the loop that calls `backward()`.
 
 Why it hurts
 ------------
-The training loss falls as long as the model can memorize. The training continues, and the weights that are kept are the most
-overfitted ones.
+The training loss falls as long as the model can memorize. The training continues, and the weights that are kept are
+the most overfitted ones.
 
 Evidence
 --------
