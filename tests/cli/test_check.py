@@ -53,6 +53,7 @@ def trueloop(folder: Path, *words: str) -> Ended:
         for number, file in ((1, out), (2, err)):
             os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
         sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", 1, closefd=False)
+        sys.excepthook = sys.__excepthook__  # a process group of an earlier test leaves its own
         try:
             code = main(words)
         except SystemExit as end:

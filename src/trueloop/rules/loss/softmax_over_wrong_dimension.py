@@ -46,6 +46,7 @@ _CLASS_LOSSES: Final = ("nll_loss", "cross_entropy", "multi_margin_loss")
 
 class SoftmaxOverWrongDimension(Rule, code="LOS112", severity=Severity.ERROR):
     not_applicable = "no softmax was seen in a recorded step"
+    explained_by = ("samples-mixed-in-batch",)
 
     def on_step_program(self, event: StepProgram) -> Findings:
         view = ProgramView(event)
