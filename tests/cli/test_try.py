@@ -85,6 +85,7 @@ def test_a_patch_is_tried(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert not (folder / "written.txt").exists()
 
 
+@pytest.mark.long
 def test_seeds_are_shifted_in_both_versions(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     change = "(x[:, 0] + x[:, 1] > 0) => (x[:, 1] + x[:, 0] > 0)"  # in rows.py: the same numbers
     words = ["--seeds", "2", "--steps", "12", "--quiet", "--output", "report.json"]
@@ -109,6 +110,7 @@ def test_check_tries_the_fixes_that_it_can_write(folder: Path) -> None:
     assert (folder / "written.txt").read_text(encoding="utf-8") == "line", "the checked run itself, once"
 
 
+@pytest.mark.long
 def test_a_script_that_fails_with_the_change(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["try", "--change", "nn.Linear(8, 32) => nn.Linear(9, 32)", "--steps", "12", "train.py"]) == 1
     printed = capsys.readouterr().out

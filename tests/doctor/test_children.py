@@ -50,7 +50,11 @@ def _script(folder: Path, start: str) -> None:
     write(folder / "train.py", f"{names}if __name__ == '__main__':\n    {start}\n")
 
 
-@pytest.mark.parametrize("start", STARTS)
+RARE = ("not joined", "program", "shell")  # each starts Python and torch anew
+LONG = pytest.mark.long
+
+
+@pytest.mark.parametrize("start", [pytest.param(one, marks=LONG if one in RARE else ()) for one in STARTS])
 def test_training_in_a_started_process_is_watched(tmp_path: Path, start: str) -> None:
     before = set(os.listdir(tempfile.gettempdir()))
     _script(tmp_path, STARTS[start])
