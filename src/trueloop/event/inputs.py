@@ -50,7 +50,7 @@ class InputsSummarized(Event):
     calls: int
     rows: int  # sampled
     columns: tuple[Column, ...]  # of tokens: none
-    identical_rows: float  # share of sampled rows that equal the first one
+    identical_rows: float  # share of the most frequent row among the sampled ones
     most_common: tuple[int, float] | None = None  # the most frequent id away from the ends, its share
     token_count: int = 0  # distinct tokens
     majority: float = 0.0  # share of the most frequent class among the targets of the sampled rows; 0: no classes
@@ -129,6 +129,7 @@ class RowsCompared(Event):
     distinct_batches: int  # different batches among the evaluating calls
     in_a_row: int  # most calls in a row, without training between, on an equal but new batch, with equal outputs
     mixed: int  # of `shared`: in batches that also have rows that were not trained on
+    named: int  # of `shared`: in batches that have no others, and that the script calls validation or test
     alternating: bool  # nearly every call has a different batch and is followed by training: targets that are computed
     training_place: Place | None = None
     sampled_windows: int = 0  # of `rows`, compared with training rows by value, shifted in time

@@ -128,7 +128,7 @@ class CounterfactualsObserver(Observer):
         case.looks += 1
         inputs, case.copies = case.copies, []
         if case.time is None and len(inputs) == len(case.inputs):
-            for shift in SHIFTS if loss.function in _CLASSES and len(inputs) == 1 else (1,):
+            for shift in SHIFTS if loss.function in _CLASSES else (1,):
                 times = [_shifted_along(given, loss, shift) for given in inputs]
                 found = [(number, time) for number, time in enumerate(times) if time is not None]
                 if found:  # an autoencoder's decoder input follows the encoder's

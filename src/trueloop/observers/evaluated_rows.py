@@ -14,6 +14,8 @@ from trueloop.measure.rows import as_series, digests, later_windows, stretches
 from trueloop.measure.tensors import evenly_spaced, is_plain, is_readable
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import ModuleCall, RunEnd, tensors_in
+from trueloop.taps.names import names_of_argument
+from trueloop.usercode.names import says_held_out
 
 __all__ = ["EvaluatedRowsObserver"]
 
@@ -27,6 +29,7 @@ LEAST_FEATURES: Final = 4  # numbers in a row: shorter rows are equal by chance
 ON_DEVICE: Final = 6  # calls on a device that are read: each makes the host wait
 WINDOW_SAMPLE: Final = 64  # evaluated rows that are compared with training rows by value
 MOST_KEPT: Final = 2**17  # numbers of training rows that are kept for that
+NAMED_CALLS: Final = 256  # evaluating calls whose arguments are looked up in the user's variables
 ALTERNATING: Final = 0.8
 MIXED: Final = 0.02
 
@@ -61,6 +64,7 @@ class _Evaluated:
     digests: set[int] = field(default_factory=set)
     early: set[int] = field(default_factory=set)  # not trained on when they came, by a model in training
     mixed: set[int] = field(default_factory=set)
+    named: set[int] = field(default_factory=set)  # rows of batches that are all trained on and named validation or test
     windows: dict[int, bool] = field(default_factory=dict)  # row: its end was trained on, when it came last
     ends: set[float] = field(default_factory=set)  # distinct numbers at the ends of windows
     batches: set[int] = field(default_factory=set)
@@ -129,6 +133,8 @@ class EvaluatedRowsObserver(Observer):
         line.early.update(row for row in rows if row not in shared)
         if MIXED * len(rows) < sum(row in shared for row in rows) < (1 - MIXED) * len(rows):
             line.mixed |= shared
+        elif len(shared) == len(set(rows)) > 1 and line.calls <= NAMED_CALLS and _is_named(tensors[0]):
+            line.named |= shared
         if trained.inner and _is_series(tensors[0]):
             listed, ends = stretches(tensors[0][:WINDOW_ROWS])
             for row, pieces in zip(rows, listed, strict=False):
@@ -175,6 +181,7 @@ class EvaluatedRowsObserver(Observer):
                 len(line.batches),
                 line.in_a_row,
                 len(line.mixed - line.early),
+                len(line.named - line.early),
                 many and line.changes >= ALTERNATING * (line.calls - 1),
                 trained.place,
                 *late,
@@ -222,6 +229,10 @@ def _train(trained: _Trained, tensors: list[Tensor]) -> None:
         trained.kept += sample.numel()
     if _is_series(tensors[0]) and len(trained.levels) > PIXEL_LEVELS and len(trained.inner) < MOST_STRETCHES:
         trained.inner.update(_inner(stretches(tensors[0][:WINDOW_ROWS])[0]))
+
+
+def _is_named(tensor: Tensor) -> bool:
+    return says_held_out(names_of_argument(tensor))
 
 
 def _series(tensor: Tensor, most: int) -> Tensor | None:

@@ -35,7 +35,7 @@ from trueloop.rules.rule import Findings, Rule, Severity
 __all__ = ["InputsIdentical"]
 
 LEAST_ROWS: Final = 64
-SHARE: Final = 0.95
+SHARE: Final = 0.9
 
 
 class InputsIdentical(Rule, code="DAT115", severity=Severity.ERROR):

@@ -22,9 +22,10 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: a score on training rows only, or on all of them; one function that scores both sets, batch by batch;
-rows that are evaluated first and trained on later; targets that a model computes for its own training (Q-learning);
-the past of a validation window, if its last steps are new; rows with few distinct values, which are equal by chance.
+Not reported: a score on training rows only, unless they are named validation or test, or on all of them; one function
+that scores both sets, batch by batch; rows that are evaluated first and trained on later; targets that a model computes
+for its own training (Q-learning); the past of a validation window, if its last steps are new; rows with few distinct
+values, which are equal by chance.
 """
 
 from typing import Final
@@ -49,7 +50,7 @@ class TrainingRowsEvaluated(Rule, code="DAT119", severity=Severity.ERROR):
     def on_rows_compared(self, event: RowsCompared) -> Findings:
         if event.alternating or event.shared >= WHOLE * event.training_rows:
             return
-        rows = event.mixed
+        rows = max(event.mixed, event.named)
         if rows >= ROWS and rows >= SHARE * event.rows and rows > 3 * event.expected:
             yield self.finding(
                 event,

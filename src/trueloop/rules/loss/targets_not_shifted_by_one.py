@@ -22,8 +22,8 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: models whose outputs see the full sequence (autoencoders, masked language models, taggers), models with
-several inputs, and inputs that are noise, masked or different from the targets in any position.
+Not reported: models whose outputs see the full sequence of that input (autoencoders, masked language models, taggers),
+and inputs that are noise, masked or different from the targets in any position.
 """
 
 from typing import Final
