@@ -9,6 +9,7 @@ from typing import Any, Final
 from torch import Tensor
 
 from trueloop.taps.place import frame_here
+from trueloop.torch_private.tensors import view_base
 from trueloop.usercode.names import words_of
 from trueloop.usercode.ownership import is_users
 from trueloop.usercode.source import source_of
@@ -36,7 +37,7 @@ def names_of_argument(tensor: Tensor) -> tuple[str, ...]:
     """The words of the names of a tensor that is passed to a call, of the one that it is a part of, and of the tensors
     in that statement: `model(x_val[rows])` copies the rows, so only the statement says where they come from."""
     frame = frame_here(2)
-    things = [tensor, *([tensor._base] if tensor._base is not None else [])]
+    things = [tensor] if (base := view_base(tensor)) is None else [tensor, base]
     statement = None if frame is None else source_of(frame.f_code.co_filename).statement(frame.f_lineno)
     if frame is not None and isinstance(statement, (ast.Assign, ast.AugAssign, ast.Expr, ast.Return)):
         read = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}

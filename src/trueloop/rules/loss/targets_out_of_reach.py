@@ -53,7 +53,9 @@ class TargetsOutOfReach(Rule, code="LOS123", severity=Severity.ERROR):
             return
         view = ProgramView(event)
         for operation in event.operations:
-            if len(operation.inputs) < 2 or view.in_model(operation) or operation.outputs[0] not in view.on_loss_path:
+            if len(operation.inputs) < 2 or view.in_model(operation) or not operation.outputs:
+                continue
+            if operation.outputs[0] not in view.on_loss_path:
                 continue
             found = _compared(view, operation)
             if found is None or self.count(operation.place) != SAMPLED:
