@@ -30,7 +30,7 @@ from math import prod
 from typing import Final
 
 from trueloop.event import Operation, StepProgram, Value
-from trueloop.rules.program_view import VIEWS, ProgramView
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["TargetsOutOfReach"]
@@ -80,7 +80,7 @@ def _compared(view: ProgramView, operation: Operation) -> tuple[str, Value, str]
     target, shape = view.values[index], view.values[prediction].shape
     if index in view.learned or target.mean is None or target.shape != shape or not view.values[prediction].grad:
         return None
-    maker = view.maker(_through(view, prediction))
+    maker = view.maker(view.through_views(prediction))
     if maker is None or prod(shape) < LEAST or index not in view.from_data:
         return None
     if operation.name in _DISTANCES and maker.name in _RANGES:
@@ -103,12 +103,3 @@ def _beyond(activation: str, target: Value) -> tuple[str, Value, str] | None:
     outside = max(low - smallest, largest - high)
     wrong = outside > 0.4 * width and spread > 1.4 * width
     return (activation, target, f"it stays between {low:g} and {high:g}") if wrong else None
-
-
-def _through(view: ProgramView, value: int) -> int:
-    for _ in range(6):
-        maker = view.maker(value)
-        if maker is None or maker.name not in VIEWS or "ropout" in maker.name or not maker.inputs:
-            return value
-        value = maker.inputs[0]
-    return value
