@@ -47,6 +47,7 @@ class Operation:
     model: int  # the model in whose forward it ran; -1: none
     grad: bool  # gradients were being recorded
     number: float | None = None  # the Python number that it returned: item(), float()
+    direct: bool = False  # the user's own line called it, not a layer or a library
 
 
 @dataclass(frozen=True, slots=True)

@@ -345,6 +345,7 @@ class OperationCall:
     kwargs: Mapping[str, Any]
     output: Any
     place: Place | None
+    direct: bool = False  # Called by the user's own line, not by a library
 
 
 class RunEnd(NamedTuple):

@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import ModeChange, ModuleCall, OperationCall, ProgramStart, StepCall
-from trueloop.taps.place import OVERRIDES, UNSEEN, here
+from trueloop.taps.place import OVERRIDES, UNSEEN, here, is_users
 from trueloop.taps.tap import Patch, Tap
 from trueloop.torch_private.compiler import compiler_callback, frames_compiled
 from trueloop.torch_private.modes import function_modes, has_only_default_device
@@ -155,8 +155,20 @@ class _Operations(TorchFunctionMode):
             name = getattr(getattr(func, "__self__", None), "__name__", "")
             if name not in _FEW:
                 return output
-        bus.publish("operation_ended", OperationCall(name, args, kwargs, output, here(2)))
+        bus.publish("operation_ended", OperationCall(name, args, kwargs, output, here(2), _is_direct(name)))
         return output
+
+
+def _is_direct(name: str) -> bool:
+    """Did the user's own line call this function, and not a library's? Depth 2 is the caller of the mode."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename.endswith((UNSEEN, OVERRIDES)):
+        frame = frame.f_back
+    if frame is not None and frame.f_code.co_name == name and not is_users(frame.f_code.co_filename):
+        frame = frame.f_back  # the function itself, where it is written in Python: F.relu
+    while frame is not None and frame.f_code.co_filename == UNSEEN:
+        frame = frame.f_back
+    return frame is not None and is_users(frame.f_code.co_filename)
 
 
 def _at_the_same_line(original: Callable[..., None]) -> Callable[..., None]:
