@@ -5,7 +5,7 @@ from typing import Literal
 
 from trueloop.event.base import Event, Place
 
-__all__ = ["LossAgainstChance", "LossComputed", "LossCurve", "NotFinite"]
+__all__ = ["LossAgainstChance", "LossComputed", "LossCurve", "NotFinite", "ReturnsCredited"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,3 +86,14 @@ class NotFinite(Event):
     sample: int | None = None  # with origin input: the first sample of the batch that holds one
     loader: int | None = None  # the loader of the latest batch; None: no loader
     batch: int | None = None  # its index in the pass, from 0
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnsCredited(Event):
+    """Returns that weigh log-probabilities in time order add up rewards in the wrong direction. `place`: where the
+    returns became a tensor."""
+
+    direction: str  # earlier: the rewards before a step; mirrored: those of the mirrored step
+    discount: float
+    steps: int
+    product: Place | None  # where they meet the log-probabilities
