@@ -5,7 +5,8 @@ from typing import Literal
 
 from trueloop.event.base import Event, Place
 
-__all__ = ["AnswersCompared", "Column", "InputsSummarized", "Labels", "Repeated", "RowsCompared", "TargetsSummarized"]
+__all__ = ["AnswersCompared", "Column", "ConstantPart", "InputsSummarized", "Labels", "RenamedPart", "Repeated"]
+__all__ += ["RowsCompared", "ShiftedPart", "StoredOrderCompared", "TargetsSummarized"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,3 +135,64 @@ class RowsCompared(Event):
     training_place: Place | None = None
     sampled_windows: int = 0  # of `rows`, compared with training rows by value, shifted in time
     late_windows: int = 0  # of them: they end inside a training window that begins later
+
+
+@dataclass(frozen=True, slots=True)
+class ShiftedPart:
+    """Stored rows whose targets fit those of other rows."""
+
+    first: int
+    last: int
+    rows: int  # examined
+    shift: int
+    score: float  # at that distance
+    own: float  # with their own targets
+    elsewhere: float  # the same of all other rows
+
+
+@dataclass(frozen=True, slots=True)
+class RenamedPart:
+    """Stored rows whose codes are, one to one, those of others elsewhere."""
+
+    first: int
+    last: int
+    rows: int  # examined
+    codes: tuple[tuple[float, float], ...]  # a code there, and the one that such rows have elsewhere
+    score: float  # share of codes predicted after renaming
+    own: float  # the same without
+    elsewhere: float  # the same of all other rows
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantPart:
+    """Stored rows that have one code, which all others have only in part."""
+
+    first: int
+    last: int
+    rows: int  # examined
+    code: float
+    recall: float  # share of them that a probe takes for this code
+    elsewhere: float  # the same of other rows with this code
+    apart: float  # how far the codes that they are taken for differ from those of the others; 1 at most
+
+
+@dataclass(frozen=True, slots=True)
+class StoredOrderCompared(Event):
+    """Inputs and targets of training data in the order in which they are stored. `place`: the training call.
+
+    A small probe predicts targets from inputs, cross-validated; its predictions are compared with the targets of the
+    row itself and of the rows before and after it.
+    """
+
+    rows: int  # examined
+    stored: int  # in all
+    classes: int  # 0: amounts
+    scores: tuple[float, ...]  # correlations with the target of the row at each distance, from -8 to 8
+    shift: int  # the distance with the best one
+    copied: bool  # at that distance the target is one of the inputs: a forecast
+    related: float  # largest correlation of a column of the inputs with the same column of the next row
+    halves: tuple[int, int]  # the distance at which the score stands out most, in each half of the rows
+    kinks: tuple[float, ...]  # by how much the score of each distance is above those of its neighbors
+    part: ShiftedPart | None = None
+    renamed: RenamedPart | None = None
+    constant: ConstantPart | None = None

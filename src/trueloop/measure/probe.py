@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["Probed", "differs_by_call", "probe", "transfer"]
+__all__ = ["Probed", "differs_by_call", "neighbors", "numbers_of_rows", "probe", "ridge", "standardized", "transfer"]
 
 MOST_ROWS: Final = 800
 LEAST_ROWS: Final = 200
@@ -32,8 +32,8 @@ def probe(rows: Tensor, targets: Tensor, classes: bool) -> Probed | None:
     chosen = _spread(chosen)
     if len(chosen) < LEAST_ROWS:
         return None
-    flat = _features(rows[chosen])
-    flat = _standardized(flat, flat)
+    flat = numbers_of_rows(rows[chosen])
+    flat = standardized(flat, flat)
     if classes:
         _, wanted = torch.unique(targets[chosen], return_inverse=True)
         answers = torch.nn.functional.one_hot(wanted).double()
@@ -42,7 +42,7 @@ def probe(rows: Tensor, targets: Tensor, classes: bool) -> Probed | None:
         answers = wanted.unsqueeze(1)
     halves = torch.arange(len(flat)) % 2 == 0
     scores = []
-    for predict in (_neighbors, _ridge):
+    for predict in (neighbors, ridge):
         predicted = torch.zeros_like(answers)
         for side in (halves, ~halves):
             predicted[~side] = predict(flat[side], answers[side], flat[~side])
@@ -69,8 +69,8 @@ def transfer(rows: Tensor, targets: Tensor, other_rows: Tensor, other_targets: T
     fitted, asked = (_spread(side) for side in sides)
     if len(fitted) < LEAST_ROWS or len(asked) < LEAST_ROWS // 2:
         return None
-    known = _features(rows[fitted])
-    known, other = _standardized(known, known), _standardized(_features(other_rows[asked]), known)
+    known = numbers_of_rows(rows[fitted])
+    known, other = standardized(known, known), standardized(numbers_of_rows(other_rows[asked]), known)
     if classes:
         _, wanted = torch.unique(torch.cat([targets[fitted], other_targets[asked]]), return_inverse=True)
         answers = torch.nn.functional.one_hot(wanted[: len(fitted)]).double()
@@ -78,7 +78,7 @@ def transfer(rows: Tensor, targets: Tensor, other_rows: Tensor, other_targets: T
     else:
         answers, wanted = _ranks(targets[fitted]).unsqueeze(1), _ranks(other_targets[asked])
     scores = []
-    for predict in (_neighbors, _ridge):
+    for predict in (neighbors, ridge):
         predicted = predict(known, answers, other)
         if classes:
             scores.append((predicted.argmax(1) == wanted).double().mean().item())
@@ -95,7 +95,7 @@ def _spread(places: Tensor) -> Tensor:
     return places[torch.linspace(0, len(places) - 1, MOST_ROWS).long()]
 
 
-def _features(rows: Tensor) -> Tensor:
+def numbers_of_rows(rows: Tensor) -> Tensor:
     """Numbers of each row; of tokens how often each occurs."""
     flat = rows.reshape(len(rows), -1)
     if flat.dtype.is_floating_point:
@@ -104,7 +104,7 @@ def _features(rows: Tensor) -> Tensor:
     return bags.scatter_add_(1, flat.long() % BUCKETS, torch.ones(flat.shape, dtype=torch.double)).log1p()
 
 
-def _standardized(rows: Tensor, by: Tensor) -> Tensor:
+def standardized(rows: Tensor, by: Tensor) -> Tensor:
     deviation = by.std(0)
     scaled = (rows - by.mean(0)) / deviation.clamp_min(1e-9)
     return torch.nan_to_num(torch.where(deviation > 1e-9, scaled, 0.0), 0.0).clamp(-10, 10)
@@ -116,8 +116,8 @@ def differs_by_call(calls: list[tuple[Tensor, Tensor]], classes: bool) -> bool:
     for rows, targets in calls:
         if len(rows) < 8 or len(torch.unique(targets)) < 2:
             continue
-        flat = _features(rows)
-        flat = _standardized(flat, flat)
+        flat = numbers_of_rows(rows)
+        flat = standardized(flat, flat)
         distances = torch.cdist(flat, flat).fill_diagonal_(float("inf"))
         nearest = targets.double()[distances.argmin(1)]
         own = targets.double()
@@ -155,12 +155,13 @@ def _score(predicted: Tensor, answers: Tensor, wanted: Tensor, classes: bool) ->
     return 1 - ((predicted - answers) ** 2).mean().item() / max(1e-12, answers.var(correction=0).item())
 
 
-def _neighbors(known: Tensor, answers: Tensor, asked: Tensor) -> Tensor:
+def neighbors(known: Tensor, answers: Tensor, asked: Tensor) -> Tensor:
     nearest = torch.cdist(asked, known).topk(min(NEIGHBORS, len(known)), largest=False).indices
-    return answers[nearest].mean(1)
+    weights = answers.new_zeros(len(asked), len(known)).scatter_(1, nearest, 1 / nearest.shape[1])
+    return weights @ answers
 
 
-def _ridge(known: Tensor, answers: Tensor, asked: Tensor) -> Tensor:
+def ridge(known: Tensor, answers: Tensor, asked: Tensor) -> Tensor:
     """Linear regression on the rows and a constant, regularized: solvable for any number of columns."""
     one = torch.ones(len(known), 1, dtype=known.dtype)
     left = torch.cat([known, one], 1)

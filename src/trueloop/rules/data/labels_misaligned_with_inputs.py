@@ -2,12 +2,17 @@
 
 What it sees
 ------------
-Two independent cases. Equal inputs with different labels: in the first epoch of a training loader, samples with
-bit-identical inputs have the same label no more often than two random samples. And two separate shuffles: the model
-input comes from one loader, the target of its loss from another, and each shuffles in its own order.
+Three independent cases.
 
-Labels that were shuffled once, before they were joined with their inputs in one dataset, look the same as labels that
-are hard to predict, unless some inputs repeat. That case is not detected here; it shows as `loss-at-chance`.
+- Equal inputs with different labels: in the first epoch of a training loader, samples with bit-identical inputs have
+  the same label no more often than two random samples.
+- Two separate shuffles: the model input comes from one loader, the target of its loss from another, and each shuffles
+  in its own order.
+- Targets that are shifted by a few rows: in the order in which the training data is stored, the predictions of a small
+  probe (nearest neighbors and ridge regression, cross-validated) fit the targets of the rows up to 8 before or after
+  far better than those of their own rows; in all rows, or in a stretch of them.
+
+Labels in an order that has nothing to do with that of the inputs are reported by `labels-unrelated-to-inputs`.
 
 Why it hurts
 ------------
@@ -17,7 +22,7 @@ the learning rate and the architecture, where it is not.
 Evidence
 --------
 The number of repeated inputs, how many of them had the same label, and how many are expected by chance; or the two
-loaders.
+loaders; or the shift, and the correlations of the probe's predictions with the targets with and without it.
 
 Use instead
 -----------
@@ -28,14 +33,16 @@ When it is fine
 ---------------
 Not reported: noisy labels, which agree far more often than by chance; short or discrete inputs (fewer than 16 non-zero
 values, or indices), which repeat with different labels for good reasons; custom samplers (episodes of few-shot learning
-relabel images); sequences; batches of more than inputs and labels; two loaders whose generators have the same seed.
+relabel images); sequences; batches of more than inputs and labels; two loaders whose generators have the same seed;
+targets that are inputs of a later row, and targets of later rows in a series: a forecast. In a series only targets of
+earlier rows are reported, and only if the fit has a sharp peak there.
 """
 
 from math import sqrt
 from typing import Final
 
-from trueloop.event import LabelsCompared, LoadersOutOfSync
-from trueloop.rules.rule import Findings, Rule, Severity, facts
+from trueloop.event import LabelsCompared, LoadersOutOfSync, ShiftedPart, StoredOrderCompared
+from trueloop.rules.rule import Finding, Findings, Rule, Severity, facts, plural
 
 __all__ = ["LabelsMisalignedWithInputs"]
 
@@ -43,6 +50,16 @@ REPEATED: Final = 20  # Repeated inputs needed to rule out a coincidence
 MOST_AGREEMENT: Final = 0.3
 """Agreement beyond chance, as a share of the possible, that must be ruled out. With 20% wrong labels it is 0.36 for two
 classes, 0.6 for ten."""
+
+DISTANCES: Final = 8  # to each side
+LEAST_SCORE: Final = 0.25  # correlation of predictions and targets
+SIGMAS: Final = 8.0
+ALONE: Final = 0.35  # of the best score: no other distance reaches it
+RELATED: Final = 0.5  # correlation of a column with itself in the next row; more: a series
+LATE_SCORE: Final = 0.7
+STEP: Final = 0.05
+SHARPER: Final = 3.0
+PART: Final = 0.6
 
 
 class LabelsMisalignedWithInputs(Rule, code="DAT108", severity=Severity.WARNING):
@@ -89,3 +106,51 @@ class LabelsMisalignedWithInputs(Rule, code="DAT108", severity=Severity.WARNING)
                 "batches inputs_drawn_at=inputs_place",
             ),
         )
+
+    def on_stored_order_compared(self, event: StoredOrderCompared) -> Findings:
+        self._checked = True
+        own, best = event.scores[DISTANCES], max(event.scores)
+        if event.shift and not event.copied and (_stands_alone(event) or _is_late(event)):
+            yield self._shifted(event, "The targets", event.shift, best, own, event.rows)
+        part = event.part
+        if part is not None and event.related <= RELATED and _is_part(part):
+            where = f"From row {part.first} to row {part.last} of {event.stored}, the targets"
+            yield self._shifted(event, where, part.shift, part.score, part.own, part.rows)
+
+    def _shifted(
+        self, event: StoredOrderCompared, what: str, shift: int, score: float, own: float, rows: int
+    ) -> Finding:
+        count = plural(abs(shift), "row")
+        direction = f"{count} earlier" if shift > 0 else f"{count} later"
+        return self.finding(
+            event,
+            f"{what} are shifted against the inputs: a probe's predictions correlate {own:.2f} with the targets of "
+            f"their own rows and {score:.2f} with those stored {count} {'further on' if shift > 0 else 'before'}, so "
+            f"each target belongs to the inputs {direction}.",
+            fix="Look for a lost or added line (a header, a first record) in the file of the inputs or of the targets, "
+            f"and for a delay in the recording; drop {count} at one end of each so that they match.",
+            evidence={"shift": shift, "own": round(own, 3), "shifted": round(score, 3), "rows": rows,
+                      "stored_rows": event.stored},
+        )  # fmt: skip
+
+
+def _stands_alone(event: StoredOrderCompared) -> bool:
+    """One distance fits and no other one does, in rows that are not a series."""
+    best = max(event.scores)
+    others = max(abs(score) for index, score in enumerate(event.scores) if index - DISTANCES != event.shift)
+    clear = best >= LEAST_SCORE and best * sqrt(event.rows) >= SIGMAS and others <= ALONE * best
+    return clear and (event.shift > 0 or event.related <= RELATED)
+
+
+def _is_late(event: StoredOrderCompared) -> bool:
+    """In a series: targets of earlier rows. Those of later rows are a forecast."""
+    best, own = max(event.scores), event.scores[DISTANCES]
+    kink = event.kinks[event.shift + DISTANCES]
+    others = max(abs(k) for i, k in enumerate(event.kinks) if abs(i - DISTANCES - event.shift) > 1)
+    clear = best >= LATE_SCORE and best - own >= STEP and kink >= max(STEP, SHARPER * others)
+    return event.shift > 0 and clear and event.halves == (event.shift, event.shift)
+
+
+def _is_part(part: ShiftedPart) -> bool:
+    clear = part.score * sqrt(part.rows) >= SIGMAS and part.score >= PART * part.elsewhere >= PART * LEAST_SCORE
+    return clear and part.own <= ALONE * part.score
