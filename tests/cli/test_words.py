@@ -129,7 +129,7 @@ def test_misuse_is_one_sentence_that_says_what_to_type(
     assert said in refused(capsys, *words)
 
 
-@pytest.mark.parametrize("budget", ["5", "0", "-5%", "0%", "100%", "nan", "inf", "five", "", "%", "5%%"])
+@pytest.mark.parametrize("budget", ["5", "0", "-5%", "0%", "101%", "nan", "inf", "five", "", "%", "5%%"])
 def test_a_budget_that_is_no_share_is_refused(budget: str, capsys: Captured) -> None:
     assert f"--budget cannot be {budget!r}" in refused(capsys, "check", f"--budget={budget}", "x.py")
 

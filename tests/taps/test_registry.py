@@ -14,7 +14,7 @@ from tests.conftest import check_script, in_child
 from trueloop.finding import Severity
 from trueloop.taps import registry
 from trueloop.taps.bus import DEEP_BACKWARDS, DEEP_STEPS, Bus, StopTheRun
-from trueloop.taps.registry import FIRST_PAUSE, FIRST_WINDOW, LONGEST_PAUSE, WINDOW, TapRegistry
+from trueloop.taps.registry import FIRST_PAUSE, FIRST_WINDOW, FREE_STEPS, LONGEST_PAUSE, WINDOW, TapRegistry
 
 
 class _Listener:
@@ -31,6 +31,9 @@ class _Listener:
 
     def step_ended(self, call: object) -> None:
         self.heard.append("step")
+
+    def mode_set(self, change: object) -> None:
+        """Not of interest; but a tap without subscribers is not installed."""
 
     def loader_started(self, start: object) -> None:
         self.heard.append("loader")
@@ -78,14 +81,67 @@ def test_the_first_window_is_watched_then_comes_a_pause_then_a_window() -> None:
     assert window == ["call", "step"] * WINDOW
 
 
-def test_without_a_budget_it_never_sleeps() -> None:
-    def work() -> list[str]:
-        loop = _Loop(budget=None)
-        heard = list(loop.run(FIRST_WINDOW + FIRST_PAUSE))
+@pytest.mark.parametrize(("budget", "awake"), [(None, False), (1.0, True)])
+def test_without_a_budget_the_first_thousand_steps_are_watched_and_with_all_of_it_every_step(
+    budget: float | None, awake: bool
+) -> None:
+    def work() -> tuple[list[str], bool]:
+        loop = _Loop(budget=budget)
+        heard = list(loop.run(FREE_STEPS))
+        still = loop.awake()
         loop.registry.remove()
-        return heard
+        return heard, still
 
-    assert in_child(work) == ["call", "step"] * (FIRST_WINDOW + FIRST_PAUSE)
+    assert in_child(work) == (["call", "step"] * FREE_STEPS, awake)
+
+
+def test_watching_that_costs_less_than_the_budget_goes_on_and_is_measured_again() -> None:
+    def work() -> tuple[bool, bool, bool]:
+        loop = _Loop(budget=0.5)
+        loop.registry._times = {True: [110] * 200, False: [100] * 200}
+        loop.run(FIRST_WINDOW)
+        stays = loop.awake()
+        loop.registry._times = {True: [110] * 10_000, False: [100] * 10_000}  # medians that a few steps do not move
+        loop.bus.step = FIRST_WINDOW + LONGEST_PAUSE
+        loop.run(1)
+        pauses = not loop.awake()
+        loop.run(WINDOW)
+        again = loop.awake()
+        loop.registry.remove()
+        return stays, pauses, again
+
+    assert in_child(work) == (True, True, True)
+
+
+@pytest.mark.parametrize("what", ["evaluation", "optimizer"])
+def test_an_evaluation_and_a_new_optimizer_wake_it(what: str) -> None:
+    def work() -> bool:
+        loop = _Loop(budget=0.05)
+        loop.run(FIRST_WINDOW + 3)
+        if what == "evaluation":
+            loop.model.eval()
+        else:
+            torch.optim.SGD(loop.model.parameters(), lr=0.1)
+        awake = loop.awake()
+        loop.registry.remove()
+        return awake
+
+    assert in_child(work)
+
+
+def test_after_some_evaluations_from_one_line_only_those_that_follow_a_long_pause_wake_it() -> None:
+    def work() -> list[bool]:
+        loop, awake = _Loop(budget=0.05), []
+        for rested in (0, 0, 0, 0, 0, 19, 20):
+            loop.registry._fall_asleep()
+            loop.registry._next_change = loop.bus.step + 40
+            loop.run(rested)
+            loop.model.eval()
+            awake.append(loop.awake())
+        loop.registry.remove()
+        return awake
+
+    assert in_child(work) == [True, True, True, False, False, False, True]
 
 
 def test_a_new_pass_over_data_wakes_it() -> None:
@@ -107,7 +163,7 @@ def test_a_new_pass_over_data_wakes_it() -> None:
     [
         (110, 100, 0.05, 2 * WINDOW),
         (125, 100, 0.05, 5 * WINDOW),
-        (100, 100, 0.05, 1),
+        (100, 100, 0.05, WINDOW),
         (900, 100, 0.0001, LONGEST_PAUSE),
     ],
 )

@@ -37,7 +37,13 @@ def parser() -> Parser:
     made = Parser("check", USAGE, ABOUT)
     made.add_argument("-m", metavar="MODULE", help="run a module, like python -m")
     made.add_argument("--steps", metavar="N", type=whole_number(), help="end the run after N optimizer steps")
-    made.add_argument("--budget", metavar="SHARE", type=share(), help="share of time that checking may add: 5%%, 0.05")
+    made.add_argument(
+        "--budget",
+        metavar="SHARE",
+        type=share(whole=True),
+        help="share of time that checking may add: 5%%, 0.05; 100%% checks every step (default: the first 1,000 steps, "
+        "then 5%%)",
+    )
     made.add_argument("--record", metavar="DIR", type=Path, help="record the run, for `trueloop recheck DIR`")
     made.add_argument("--fail-fast", action="store_true", help="end the run at the first error")
     made.add_argument(

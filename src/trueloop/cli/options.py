@@ -182,15 +182,15 @@ def number(expected: str, *, above: float = -math.inf, least: float = -math.inf)
     return read
 
 
-def share(*, zero: bool = False) -> Callable[[str], float]:
-    """5% or 0.05. `zero`: 0% and 100% are allowed too."""
+def share(*, zero: bool = False, whole: bool = False) -> Callable[[str], float]:
+    """5% or 0.05. `whole`: 100% is allowed too; `zero`: 0% and 100%."""
 
     def read(text: str) -> float:
         try:
             value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
         except ValueError:
             value = math.nan
-        if not (0 <= value <= 1 if zero else 0 < value < 1):
+        if not (0 <= value <= 1) or (value == 0 and not zero) or (value == 1 and not (zero or whole)):
             raise _refused(text, "a share such as 5% or 0.05")
         return value
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from trueloop.event import LossComputed, Place
 from trueloop.measure.graph import inputs_of, node_name, through_views
-from trueloop.measure.tensors import evenly_spaced, is_readable
+from trueloop.measure.tensors import evenly_spaced, is_readable, on_host
 
 __all__ = ["TARGETS", "Activation", "LossInputs", "loss_computed"]
 
@@ -94,10 +94,10 @@ class _Values:
         same_kind = rows is not None and scores.shape == target.shape and target.is_floating_point()
         target_rows = _rows(target, inputs.function) if same_kind else None
         parts = [
-            torch.stack(torch.aminmax(evenly_spaced(scores.reshape(-1), LARGEST).float())),
-            _facts_of_rows(rows, scores),
-            _facts_of_rows(target_rows, scores),
-            evenly_spaced(target.reshape(-1), TARGETS).float().to(scores.device),
+            torch.stack(torch.aminmax(on_host(evenly_spaced(scores.reshape(-1), LARGEST)).float())),
+            _facts_of_rows(rows),
+            _facts_of_rows(target_rows),
+            on_host(evenly_spaced(target.reshape(-1), TARGETS)).float(),
         ]
         values: list[float] = torch.cat(parts).tolist()
         self.input_range = None if values[0] != values[0] else (values[0], values[1])
@@ -119,13 +119,13 @@ def _rows(tensor: Tensor, function: str) -> Tensor | None:
     for dimension in range(tensor.dim()):
         if dimension != classes:
             tensor = evenly_spaced(tensor, POSITIONS if dimension else SAMPLES, dimension)
-    return tensor.movedim(classes, -1).reshape(-1, tensor.shape[classes]).float()
+    return on_host(tensor.movedim(classes, -1).reshape(-1, tensor.shape[classes])).float()
 
 
-def _facts_of_rows(rows: Tensor | None, like: Tensor) -> Tensor:
+def _facts_of_rows(rows: Tensor | None) -> Tensor:
     """Smallest value; largest distance of a sum from one, without rows of zeros (padding); of a logsumexp from zero."""
     if rows is None:
-        return torch.zeros(3, device=like.device)
+        return torch.zeros(3)
     sums = rows.sum(1)
     off = torch.where(rows.any(1), (sums - 1).abs(), torch.zeros_like(sums))
     return torch.stack([rows.min(), off.max(), rows.logsumexp(1).abs().max()])

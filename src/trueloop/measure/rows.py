@@ -32,18 +32,17 @@ def _mixed(rows: Tensor) -> Tensor:
     return (mixed * _ODD).sum(1)
 
 
-def stretches(rows: Tensor) -> tuple[list[list[int]], Tensor]:
+def stretches(rows: Tensor) -> tuple[Tensor, Tensor]:
     """For each row of [rows, time] or [rows, time, features]: digests of every four numbers in a row of the first
-    feature (0: fewer than three are different), and the last four numbers. Empty lists for short rows."""
+    feature (0: fewer than three are different), and the last four numbers. Empty for short rows."""
     series = as_series(rows.detach())
     if series.shape[1] < 2 * STRETCH:
-        return [], series[:0]
+        return torch.empty(0, 1, dtype=torch.int64), series[:0]
     pieces = series.unfold(1, STRETCH, 1)
     ordered = pieces.sort(2).values
     varied = ((ordered[:, :, 1:] != ordered[:, :, :-1]).sum(2) >= 2) & pieces.isfinite().all(2)
     found = _mixed(pieces.reshape(-1, STRETCH)).reshape(pieces.shape[:2])
-    listed: list[list[int]] = (found * varied).tolist()
-    return listed, series[:, -STRETCH:]
+    return found * varied, series[:, -STRETCH:]
 
 
 def as_series(rows: Tensor) -> Tensor:

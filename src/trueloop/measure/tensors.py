@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 __all__ = ["dense", "evenly_spaced", "is_plain", "is_readable", "memory_of", "read_numbers", "same_memory"]
-__all__ += ["tensors_in"]
+__all__ += ["on_host", "tensors_in"]
 
 
 def tensors_in(value: Any, limit: int | None = None) -> Iterator[Tensor]:
@@ -35,6 +35,12 @@ def evenly_spaced(tensor: Tensor, limit: int, dim: int = 0) -> Tensor:
     """At most `limit` slices along a dimension, evenly spaced; a view."""
     size = tensor.shape[dim]
     return tensor if size <= limit else tensor[(slice(None),) * dim + (slice(None, None, -(-size // limit)),)]
+
+
+def on_host(sample: Tensor) -> Tensor:
+    """A small sample on the CPU. Computing with it on a CUDA device would load kernels that the script does not use:
+    each takes tens of MB of the process."""
+    return sample.detach().cpu()
 
 
 def dense(gradient: Tensor) -> Tensor:

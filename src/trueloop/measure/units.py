@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from trueloop.event import IdenticalUnits, Place
-from trueloop.measure.tensors import tensors_in
+from trueloop.measure.tensors import on_host, tensors_in
 from trueloop.torch_private.modules import ConvNd, ConvTransposeNd
 from trueloop.usercode.ownership import class_place, layer_place, users_classes
 from trueloop.usercode.source import called_name, calls_in, source_of
@@ -106,7 +106,7 @@ def is_fed(given: Any) -> bool | None:
 
 def units_equal_at_ends(weight: Tensor, dim: int) -> bool:
     """The first and the last unit: nearly always enough to say no."""
-    return weight.device.type != "meta" and torch.equal(weight.select(dim, 0), weight.select(dim, -1))
+    return weight.device.type != "meta" and torch.equal(on_host(weight.select(dim, 0)), on_host(weight.select(dim, -1)))
 
 
 def _units_equal(values: Tensor, dim: int, tolerance: float = TOLERANCE) -> bool:

@@ -3,7 +3,6 @@
 from collections import Counter
 from typing import Final
 
-import torch
 from torch import nn
 
 from trueloop.event import CopyNormsInitial
@@ -28,7 +27,6 @@ class CopiedNormsObserver(Observer):
         self._weights: dict[int, int] = {}
         self._done: set[int] = set()
 
-    @torch.no_grad()
     def module_call_started(self, call: ModuleCall) -> None:
         known = self.objects.model(call.module)
         if known is None or known.number in self._done:

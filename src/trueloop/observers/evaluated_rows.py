@@ -2,7 +2,6 @@
 
 import weakref
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -11,7 +10,7 @@ from torch import Tensor
 
 from trueloop.event import Place, RowsCompared
 from trueloop.measure.rows import as_series, digests, later_windows, stretches
-from trueloop.measure.tensors import evenly_spaced, is_plain, is_readable
+from trueloop.measure.tensors import evenly_spaced, is_plain, is_readable, on_host
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import ModuleCall, RunEnd, tensors_in
 from trueloop.taps.names import names_of_argument
@@ -40,8 +39,9 @@ class _Trained:
 
     place: Place | None
     digests: set[int] = field(default_factory=set)
-    inner: set[int] = field(default_factory=set)
-    """Stretches of numbers that do not end their row."""
+    inner: list[Tensor] = field(default_factory=list)
+    """Digests of stretches of numbers that do not end their row: as tensors, because they are many."""
+    stretches: int = 0
     levels: set[float] = field(default_factory=set)  # distinct numbers, up to a limit
     calls: int = 0
     seen: int = 0
@@ -90,7 +90,6 @@ class EvaluatedRowsObserver(Observer):
         self._repeated: _Evaluated | None = None
         """The line whose call is running, if its batch equals the one before."""
 
-    @torch.no_grad()
     def module_call_started(self, call: ModuleCall) -> None:
         self._repeated = None
         known = self.objects.model(call.module)
@@ -103,24 +102,25 @@ class EvaluatedRowsObserver(Observer):
             trained = self._trained.setdefault(known.number, _Trained(call.place))
             trained.calls += 1
             if _wants(trained, tensors):
-                _train(trained, tensors)
+                _train(trained, [on_host(tensor) for tensor in tensors])
         elif (known.number, call.place) in self._evaluated or len(self._evaluated) < 64:
             line = self._evaluated.setdefault((known.number, call.place), _Evaluated())
             line.calls += 1
             if _wants(line, tensors):
                 self._evaluate(line, self._trained.get(known.number), tensors, call)
 
-    def _evaluate(self, line: _Evaluated, trained: _Trained | None, tensors: list[Tensor], call: ModuleCall) -> None:
+    def _evaluate(self, line: _Evaluated, trained: _Trained | None, inputs: list[Tensor], call: ModuleCall) -> None:
+        original, tensors = inputs[0], [on_host(tensor) for tensor in inputs]
         rows = _rows(tensors)
         batch = hash(tuple(rows))
         trainings = 0 if trained is None else trained.calls
         line.changes += line.calls > 1 and trainings != line.trainings
         again = batch == line.batch and trainings == line.trainings and not call.training and len(set(rows)) > 1
-        if again and line.tensor is not None and line.tensor() is not tensors[0]:
+        if again and line.tensor is not None and line.tensor() is not original:
             self._repeated = line
         else:
             line.run, line.output = 1, None
-        line.batch, line.trainings, line.tensor = batch, trainings, weakref.ref(tensors[0])
+        line.batch, line.trainings, line.tensor = batch, trainings, weakref.ref(original)
         line.batches.add(batch)
         line.digests.update(rows)
         line.seen += len(rows)
@@ -133,28 +133,30 @@ class EvaluatedRowsObserver(Observer):
         line.early.update(row for row in rows if row not in shared)
         if MIXED * len(rows) < sum(row in shared for row in rows) < (1 - MIXED) * len(rows):
             line.mixed |= shared
-        elif len(shared) == len(set(rows)) > 1 and line.calls <= NAMED_CALLS and _is_named(tensors[0]):
+        elif len(shared) == len(set(rows)) > 1 and line.calls <= NAMED_CALLS and _is_named(original):
             line.named |= shared
         if trained.inner and _is_series(tensors[0]):
-            listed, ends = stretches(tensors[0][:WINDOW_ROWS])
-            for row, pieces in zip(rows, listed, strict=False):
-                if pieces[-1]:
-                    line.windows[row] = pieces[-1] in trained.inner
+            pieces, ends = stretches(tensors[0][:WINDOW_ROWS])
+            trained.inner = [torch.cat(trained.inner)]
+            last = pieces[:, -1]
+            for row, piece, known in zip(
+                rows, last.tolist(), torch.isin(last, trained.inner[0]).tolist(), strict=False
+            ):
+                if piece:
+                    line.windows[row] = known
             line.ends.update(ends.reshape(-1).tolist())
 
-    @torch.no_grad()
     def module_call_ended(self, call: ModuleCall) -> None:
         """Equal batches with different outputs do not count: weights were pruned, sampled or replaced."""
         line = self._repeated
         if line is None or call.failed:
             return
         outputs = [t for t in tensors_in(call.output) if is_plain(t) and is_readable(t) and t.ndim]
-        output = hash(tuple(digests(evenly_spaced(outputs[0], 64)))) if outputs else None
+        output = hash(tuple(digests(on_host(evenly_spaced(outputs[0], 64))))) if outputs else None
         line.run = line.run + 1 if output is not None and line.output in (None, output) else 1
         line.output = output
         line.in_a_row = max(line.in_a_row, line.run)
 
-    @torch.no_grad()
     def run_ended(self, end: RunEnd) -> None:
         for (model, place), line in self._evaluated.items():
             trained = self._trained.get(model)
@@ -227,8 +229,10 @@ def _train(trained: _Trained, tensors: list[Tensor]) -> None:
         if not trained.sample or sample.shape[1] == trained.sample[0].shape[1]:
             trained.sample.append(sample)
         trained.kept += sample.numel()
-    if _is_series(tensors[0]) and len(trained.levels) > PIXEL_LEVELS and len(trained.inner) < MOST_STRETCHES:
-        trained.inner.update(_inner(stretches(tensors[0][:WINDOW_ROWS])[0]))
+    if _is_series(tensors[0]) and len(trained.levels) > PIXEL_LEVELS and trained.stretches < MOST_STRETCHES:
+        pieces = stretches(tensors[0][:WINDOW_ROWS])[0][:, :-1]
+        trained.inner.append(pieces[pieces != 0])
+        trained.stretches += len(trained.inner[-1])
 
 
 def _is_named(tensor: Tensor) -> bool:
@@ -249,10 +253,6 @@ def _late_windows(line: _Evaluated, trained: _Trained) -> tuple[int, int]:
     if len(rows) < len(new) / 2 or rows.shape[1] != others.shape[1] or not bool(rows.isfinite().all()):
         return 0, 0  # the score of the training set
     return len(rows), later_windows(rows, others[others.isfinite().all(1)])
-
-
-def _inner(listed: list[list[int]]) -> Iterator[int]:
-    return (piece for pieces in listed for piece in pieces[:-1] if piece)
 
 
 def _is_series(tensor: Any) -> bool:

@@ -67,7 +67,6 @@ class FinalStateObserver(Observer):
 
     # -- calls --
 
-    @torch.no_grad()
     def module_call_started(self, call: ModuleCall) -> None:
         known = self.objects.model(call.module)
         if known is None or call.recalibration:
@@ -90,7 +89,6 @@ class FinalStateObserver(Observer):
             self._zero[number] = {name: (weakref.ref(p), 0) for name, p in weights if _is_zero(p)}
             self._norms[number] = [weakref.ref(m) for m in call.module.modules() if _is_fresh_and_slow(m)]
 
-    @torch.no_grad()
     def operation_ended(self, call: OperationCall) -> None:
         """In recorded steps: lookups in frozen tables."""
         if call.name != "embedding" or self.bus.call is None or len(call.args) < 2:
@@ -109,7 +107,6 @@ class FinalStateObserver(Observer):
 
     # -- steps --
 
-    @torch.no_grad()
     def step_started(self, call: StepCall) -> None:
         if call.index < 4 or not _is_power(call.index):
             return
@@ -123,7 +120,6 @@ class FinalStateObserver(Observer):
                     else:
                         zeros[name] = (ref, looks + 1)
 
-    @torch.no_grad()
     def step_ended(self, call: StepCall) -> None:
         self._steps += 1
         known = self.objects.optimizer(call.optimizer)

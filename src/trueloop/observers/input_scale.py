@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from trueloop.event import FirstLayerInput
-from trueloop.measure.tensors import is_readable
+from trueloop.measure.tensors import is_readable, on_host
 from trueloop.observers.observer import Observer
 from trueloop.observers.run_objects import unwrapped
 from trueloop.taps.calls import InnerCall, ModuleCall, StepCall, tensors_in
@@ -116,7 +116,7 @@ def _is_image(module: nn.Module, fed: Tensor, call: ModuleCall) -> bool:
 
 def _facts(fed: Tensor, image: bool) -> dict[str, Any]:
     flat = fed.reshape(-1)
-    some = flat[:: -(-flat.numel() // NUMBERS)].float()
+    some = on_host(flat[:: -(-flat.numel() // NUMBERS)]).float()
     rest = some[some != 0]
     middle = rest.median() if rest.numel() else some[0]
     numbers = torch.stack([some.min(), some.max(), (some == some.round()).float().mean(), middle]).tolist()
@@ -129,8 +129,8 @@ def _spreads(table: Tensor) -> tuple[tuple[int, float] | None, tuple[int, float]
     """The columns with the smallest and the largest spread."""
     if table.dim() != 2 or table.shape[0] < TRANSFER_WINDOWS or not 2 <= table.shape[1] <= MOST_COLUMNS:
         return None, None
-    rows = table[:: -(-table.shape[0] // MOST_ROWS)].float()
-    low, high = torch.quantile(rows, torch.tensor([0.1, 0.9], device=rows.device), dim=0)
+    rows = on_host(table[:: -(-table.shape[0] // MOST_ROWS)]).float()
+    low, high = torch.quantile(rows, torch.tensor([0.1, 0.9]), dim=0)
     spreads = [(column, spread) for column, spread in enumerate((high - low).tolist()) if spread > 0]
     if len(spreads) < 2:
         return None, None

@@ -93,7 +93,6 @@ class ModelDataObserver(Observer):
 
     # -- inputs --
 
-    @torch.no_grad()
     def module_call_started(self, call: ModuleCall) -> None:
         known = self.objects.model(call.module)
         if known is None or call.recalibration:
@@ -133,7 +132,6 @@ class ModelDataObserver(Observer):
             entry.sampled += len(waiting.rows)
             entry.elements += waiting.rows.numel()
 
-    @torch.no_grad()
     def module_call_ended(self, call: ModuleCall) -> None:
         if not self._pending or self._latest is None or call.failed or self.objects.model(call.module) is None:
             return
@@ -148,7 +146,6 @@ class ModelDataObserver(Observer):
 
     # -- targets --
 
-    @torch.no_grad()
     def loss_called(self, loss: LossCall) -> None:
         if self._latest is None or not is_plain(loss.target) or not is_readable(loss.target):
             return
@@ -167,7 +164,6 @@ class ModelDataObserver(Observer):
         self._answer(loss.target)
         self._pending = []
 
-    @torch.no_grad()
     def operation_ended(self, call: OperationCall) -> None:
         """In recorded evaluations: the labels that predictions are compared with."""
         if not self._pending or self._latest is None or self._latest[1] != "evaluation" or self.bus.call is not None:
@@ -207,7 +203,6 @@ class ModelDataObserver(Observer):
 
     # -- facts --
 
-    @torch.no_grad()
     def run_ended(self, end: RunEnd) -> None:
         for (model, position, phase), entry in self._inputs.items():
             if entry.rows:

@@ -93,9 +93,7 @@ class StepProgramObserver(Observer):
         outputs = tuple(self._add(program, tensor, "operation", data) for tensor in made)
         model = -1 if self.bus.call is None else self.bus.ordinal("model", self.bus.call.module)
         program.operations.append(
-            Operation(
-                call.name, inputs, outputs, options, call.place, model, torch.is_grad_enabled(), number, call.direct
-            )
+            Operation(call.name, inputs, outputs, options, call.place, model, self.bus.grad, number, call.direct)
         )
 
     def module_call_started(self, call: ModuleCall) -> None:

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader
 from trueloop.event import SCALE_FREE, ClassWeights, ClipsMeasured, DropoutRates, OptimizerSettings, Place
 from trueloop.measure.norms import norms_read
 from trueloop.measure.parameters import parameters_of
-from trueloop.measure.tensors import evenly_spaced, is_plain, is_readable
+from trueloop.measure.tensors import evenly_spaced, is_plain, is_readable, on_host
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import (
     BackwardCall,
@@ -209,7 +209,6 @@ class ClassWeightsObserver(Observer):
     def prepare(self) -> None:
         self._lines: dict[tuple[str, Place | None], tuple[list[float], Counter[int], list[int]]] = {}
 
-    @torch.no_grad()
     def loss_called(self, loss: LossCall) -> None:
         weights = _class_weights(loss)
         if weights is None:
@@ -277,6 +276,6 @@ def _typical_gradient(optimizer: Optimizer) -> float | None:
         if not isinstance(moment, Tensor) or not is_plain(moment) or not is_readable(moment) or steps is None:
             continue
         beta = optimizer.param_groups[0].get("betas", (0.9, 0.999))[1]
-        corrected = evenly_spaced(moment.reshape(-1), 256) / max(1e-12, 1 - float(beta) ** float(steps))
+        corrected = on_host(evenly_spaced(moment.reshape(-1), 256)) / max(1e-12, 1 - float(beta) ** float(steps))
         found += corrected.sqrt().tolist()
     return median(found) if found else None

@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 
 from trueloop.event import WeightMove, WeightsMoved
 from trueloop.measure.parameters import parameters_of
-from trueloop.measure.tensors import is_plain, read_numbers
+from trueloop.measure.tensors import is_plain, on_host, read_numbers
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import RunEnd, StepCall
 
@@ -145,10 +145,9 @@ def _is_contiguous(parameter: Tensor) -> bool:
 
 
 def _numbers(parameter: Tensor) -> Tensor:
-    """Some elements of a weight, evenly spaced in memory."""
+    """Some elements of a weight, evenly spaced in memory; a view where it is on the CPU already."""
     apart = -(-parameter.numel() // NUMBERS)
-    with torch.no_grad():
-        return parameter.detach().as_strided((parameter.numel() // apart,), (apart,)).float()
+    return on_host(parameter.detach().as_strided((parameter.numel() // apart,), (apart,))).float()
 
 
 def _before(parameter: Tensor | None) -> _Before | None:

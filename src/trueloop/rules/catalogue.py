@@ -32,7 +32,7 @@ def all_rules() -> tuple[type[Rule], ...]:
 def _rule_in(module_name: str) -> type[Rule]:
     module = import_module(module_name)
     rules = [
-        v for v in vars(module).values() if isinstance(v, type) and issubclass(v, Rule) and v.__module__ == module_name
+        v for v in vars(module).values() if isinstance(v, type) and v.__module__ == module_name and issubclass(v, Rule)
     ]
     if len(rules) != 1:
         raise TypeError(f"{module_name} must define exactly one rule, it defines {len(rules)}")

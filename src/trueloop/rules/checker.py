@@ -49,7 +49,9 @@ class Checker:
         self._events.add(kind)
         for rule, read in self._readers.get(kind, ()):
             try:
-                new += [finding for finding in read(event) or () if self._is_new(finding)]
+                found = read(event)
+                if found is not None:
+                    new += [finding for finding in found if self._is_new(finding)]
             except Exception:  # noqa: BLE001 - an exception in a rule must not stop the user's training
                 self._disable(rule)
         return new

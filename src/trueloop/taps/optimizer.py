@@ -11,6 +11,7 @@ import torch
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+from trueloop.event import Place
 from trueloop.taps.bus import Bus, StopTheRun
 from trueloop.taps.calls import BuiltOptimizer, StepCall
 from trueloop.taps.place import here
@@ -26,8 +27,9 @@ _is_compiling = torch.compiler.is_compiling
 class OptimizerTap(Tap):
     topics = ("optimizer_built", "step_started", "step_ended")
 
-    def __init__(self, bus: Bus, after_step: Callable[[], None]) -> None:
+    def __init__(self, bus: Bus, after_step: Callable[[], None], before: Callable[[Place | None], None]) -> None:
         super().__init__(bus)
+        self._before_built = before  # Called before a new optimizer is published: the budget may wake the taps
         self._after_step = after_step  # Called after each counted step: the budget decides which taps sleep
         self._handles: list[Any] = []
         self._taken: Counter[int] = bus.steps_taken  # Steps by the number of the optimizer
@@ -46,8 +48,12 @@ class OptimizerTap(Tap):
     def _wrap_init(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def __init__(optimizer: Optimizer, *args: Any, **kwargs: Any) -> None:
             original(optimizer, *args, **kwargs)
+            if _is_compiling() or self.bus.is_foreign():
+                return
+            place = here(2)
+            self._before_built(place)
             if not is_unwatched(self.bus):
-                self.bus.publish("optimizer_built", BuiltOptimizer(optimizer, here(2)))
+                self.bus.publish("optimizer_built", BuiltOptimizer(optimizer, place))
 
         return __init__
 

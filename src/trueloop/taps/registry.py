@@ -1,12 +1,13 @@
 """Installs and removes all taps of a bus, and lets them sleep to stay inside the budget.
 
-The first steps of a run are always watched. With a budget, watched windows then alternate with pauses. The length of a
-pause follows from the *measured* cost: the median time of watched steps against unwatched ones in this run.
+The first steps of a run are always watched. Then watched windows alternate with pauses, unless watching costs less than
+the budget. The length of a pause follows from the *measured* cost: the time of watched steps against unwatched ones in
+this run. Without a budget of the user's, the first thousand steps are watched whatever they cost.
 """
 
 from collections import Counter
 from collections.abc import Callable
-from statistics import median
+from statistics import fmean, median
 from time import perf_counter_ns
 from typing import Final
 
@@ -40,6 +41,8 @@ from trueloop.taps.transfer import TransferTap
 __all__ = ["TapRegistry"]
 
 FIRST_WINDOW: Final = 16  # Steps that are always watched: enough for rules that need several steps in a row
+FREE_STEPS: Final = 1000  # The same without a budget of the user's: most bugs have shown themselves by then
+USUAL_BUDGET: Final = 0.05  # After them, without a budget of the user's
 WINDOW: Final = 6  # Steps of each later window: a step is compared with the one before it
 FIRST_PAUSE: Final = 60  # Steps of the first pause, before the cost is known
 LONGEST_PAUSE: Final = 2000  # With any budget, a change in a long run (a new phase, an unfrozen layer) must be seen
@@ -54,21 +57,25 @@ class TapRegistry:
 
     def __init__(self, bus: Bus, budget: float | None, last_step: int | None) -> None:
         self.bus = bus
-        self.budget = budget  # The share of the run's time that watching may cost (0.05), or None for no limit
+        # The share of the run's time that watching may cost (0.05); from 1 on every step is watched
+        self.budget = USUAL_BUDGET if budget is None else budget
         self.last_step = last_step
         self.unwatched_steps = 0
         every: list[Tap] = [
             LoaderInitTap(bus), ModuleMoveTap(bus),
             ModuleTap(bus), LossTap(bus), ActivationTap(bus), DecisionTap(bus), DropoutTap(bus), BackwardTap(bus),
             ScalerTap(bus),
-            DetachTap(bus), ClipTap(bus), FiniteCheckTap(bus), ScheduleTap(bus), TrainModeTap(bus), StateDictTap(bus),
+            DetachTap(bus), ClipTap(bus), FiniteCheckTap(bus), ScheduleTap(bus), TrainModeTap(bus, self._wake_for),
+            StateDictTap(bus),
             ParameterTap(bus), OperationTap(bus), FunctionTap(bus),
-            OptimizerTap(bus, self._after_step), LoaderTap(bus, self._after_loader_start),
+            OptimizerTap(bus, self._after_step, self._wake_for), LoaderTap(bus, self._wake_for),
             CollectiveTap(bus), TransferTap(bus),  # last: they patch during the run, and must be removed first
         ]  # fmt: skip
         always = (OptimizerTap,)  # it counts the steps
         self._taps = [tap for tap in every if isinstance(tap, always) or bus.has_subscribers(*tap.topics)]
-        self._next_change = FIRST_WINDOW
+        self._next_change = FREE_STEPS if budget is None else FIRST_WINDOW
+        self._pause_began = 0
+        self._stayed = False  # The latest window was prolonged, because watching costs less than the budget
         self._times: dict[bool, list[int]] = {True: [], False: []}
         self._stepped_at = 0
         self._passes: Counter[Place | None] = Counter()  # Passes over data, by the line that starts them
@@ -96,7 +103,8 @@ class TapRegistry:
         watched, plain = self._times[True], self._times[False]
         if len(watched) < WINDOW or len(plain) < WINDOW:
             return None
-        return max(0.0, median(watched) / median(plain) - 1)
+        usual = sorted(watched)[: -(-len(watched) * 9 // 10)]  # without steps that hold an evaluation; waking up counts
+        return max(0.0, fmean(usual) / median(plain) - 1)
 
     def _after_step(self) -> None:
         bus, now = self.bus, perf_counter_ns()
@@ -111,18 +119,26 @@ class TapRegistry:
         bus.deep = bus.step < bus.deep_until
         if bus.step in EDGES:
             self._for_each(lambda tap: tap.window_changed())
-        if self.budget is not None and bus.step >= self._next_change:
+        if self.budget < 1 and bus.step >= self._next_change:
             self._fall_asleep() if bus.awake else self._wake_up()
-            self._stepped_at = 0
 
-    def _after_loader_start(self, place: Place | None) -> None:
-        """A new pass over data may be a validation in the wrong mode: look at the first few from each line."""
+    def _wake_for(self, place: Place | None) -> None:
+        """Something begins at this line that is worth a look: a pass over data, an evaluation, a new optimizer. Watch
+        the first few from each line, and later one after a long pause."""
         self._passes[place] += 1
-        if not self.bus.awake and self._passes[place] <= WATCHED_PASSES:
+        rested = self.bus.step - self._pause_began >= (self._next_change - self._pause_began) / 2
+        if not self.bus.awake and (rested or self._passes[place] <= WATCHED_PASSES):
             self._wake_up()
             self._stepped_at = 0
 
     def _fall_asleep(self) -> None:
+        cost = self.overhead
+        if cost is not None and cost <= self.budget and not self._stayed:
+            self._stayed = True  # then a short pause, to measure again
+            self._next_change = self.bus.step + LONGEST_PAUSE
+            return
+        self._stayed = False
+        self._pause_began = self.bus.step
         self.bus.awake = False
         self._next_change = self.bus.step + self._pause()
         for tap in self._taps:
@@ -137,7 +153,7 @@ class TapRegistry:
 
     def _pause(self) -> int:
         """Unwatched steps, so that the mean cost over window and pause is the budget."""
-        cost, budget = self.overhead, self.budget
-        if cost is None or budget is None:
+        cost = self.overhead
+        if cost is None:
             return FIRST_PAUSE
-        return min(LONGEST_PAUSE, max(1, round(WINDOW * cost / max(budget, 1e-6))))
+        return min(LONGEST_PAUSE, max(WINDOW, round(WINDOW * cost / max(self.budget, 1e-6))))

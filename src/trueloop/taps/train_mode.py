@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from trueloop.event import Place
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import ModeChange
 from trueloop.taps.place import here
@@ -17,8 +18,9 @@ __all__ = ["TrainModeTap"]
 class TrainModeTap(Tap):
     topics = ("mode_set",)
 
-    def __init__(self, bus: Bus) -> None:
+    def __init__(self, bus: Bus, before: Callable[[Place | None], None]) -> None:
         super().__init__(bus)
+        self._before = before  # Called before an eval() is published: the budget may wake the taps
         self._inside = False
 
     def install(self) -> None:
@@ -33,7 +35,10 @@ class TrainModeTap(Tap):
                 result = original(module, mode)
             finally:
                 self._inside = False
-            self.bus.publish("mode_set", ModeChange(module, mode, here(2)))
+            place = here(2)
+            if not mode:
+                self._before(place)
+            self.bus.publish("mode_set", ModeChange(module, mode, place))
             return result
 
         return train
