@@ -5,7 +5,7 @@ from typing import Literal
 
 from trueloop.event.base import Event, Place
 
-__all__ = ["LossAgainstChance", "LossComputed", "LossCurve", "NotFinite", "ReturnsCredited"]
+__all__ = ["LossAgainstChance", "LossComputed", "LossCurve", "NotFinite", "ReturnsCredited", "TargetsBootstrapped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,3 +97,14 @@ class ReturnsCredited(Event):
     discount: float
     steps: int
     product: Place | None  # where they meet the log-probabilities
+
+
+@dataclass(frozen=True, slots=True)
+class TargetsBootstrapped(Event):
+    """A recorded step computed targets as rewards plus a discounted value of a model. `place`: that line."""
+
+    rows: int
+    discount: float
+    flags: tuple[str, ...]  # names of tensors of 0 and 1 beside it, one number for each row, that no operation reads
+    ones: float  # share of ones in the first of them
+    same_states: bool  # the value is that of the very states whose predictions are trained

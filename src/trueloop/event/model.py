@@ -7,7 +7,7 @@ from trueloop.event.base import Event, Place
 
 __all__ = ["ActivationsMeasured", "BatchIndependenceTested", "CausalityTested", "Forward", "HiddenPart"]
 __all__ += ["IdenticalUnits", "LayerActivations", "LayerBuiltInForward", "LooseTensor", "ModelExamined", "ModelSeen"]
-__all__ += ["OutputsCompared", "TieBroken"]
+__all__ += ["LatentsMeasured", "OutputsCompared", "TieBroken"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,3 +197,13 @@ class TieBroken(Event):
     tied_at: Place | None  # the line that had tied them
     steps: int  # steps while they were tied
     by: Literal["assignment", "loading", "moving", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class LatentsMeasured(Event):
+    """Latents of a variational model in a recorded step. `place`: where the noise is added to their mean."""
+
+    latents: int
+    active: int  # latents whose distribution differs from a standard normal one by more than 0.01 nats
+    divergence: float  # mean over latents of that difference, in nats
+    rows: int  # samples

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from trueloop.measure.tensors import is_plain, is_readable
 
-__all__ = ["numbers_of", "series_in"]
+__all__ = ["flags_in", "numbers_of", "row_marks", "series_in"]
 
 MOST: Final = 256  # variables and attributes that are looked at
 _PLAIN: Final = (int, float, bool, np.number, np.bool_)
@@ -78,3 +78,42 @@ def numbers_of(series: Any, most: int) -> Tensor | None:
 
 def _is_read(tensor: Tensor, most: int) -> bool:
     return is_plain(tensor) and is_readable(tensor) and tensor.is_cpu and tensor.numel() <= most
+
+
+@torch.no_grad()
+def row_marks(inputs: Tensor) -> list[float]:
+    """A number for each row, the same for the same row."""
+    plain = inputs.detach().double()
+    rows = plain.reshape(-1, inputs.shape[-1]) if inputs.ndim else plain.reshape(1, 1)
+    weights = torch.arange(1, rows.shape[1] + 1, dtype=torch.float64).sqrt()
+    marks: list[float] = (rows * weights).sum(1).tolist()
+    return marks
+
+
+def flags_in(variables: Mapping[str, Any], rows: int) -> Iterator[tuple[str, Tensor]]:
+    """Tensors of 0 and 1, both of them, one for each row, with their names: variables, attributes, entries of dicts and
+    of short tuples."""
+    for name, value in list(variables.items())[:MOST]:
+        named = [(name, value)]
+        if isinstance(value, dict):
+            named += [(str(key), one) for key, one in list(value.items())[:16]]
+        elif isinstance(value, tuple) and hasattr(value, "_fields"):
+            named += list(zip(value._fields, value, strict=True))
+        elif isinstance(value, (tuple, list)) and len(value) <= 12:
+            named += [(name, one) for one in value]
+        elif hasattr(value, "__dict__") and not isinstance(value, (type, Tensor)):
+            named += [(str(key), one) for key, one in list(vars(value).items())[:32]]
+        for words, one in named:
+            if isinstance(one, Tensor) and _is_flag(one, rows):
+                yield words, one
+
+
+@torch.no_grad()
+def _is_flag(tensor: Tensor, rows: int) -> bool:
+    if not _is_read(tensor, rows) or tensor.numel() != rows or tensor.requires_grad:
+        return False
+    if not (tensor.dtype is torch.bool or tensor.is_floating_point()):
+        return False
+    numbers = tensor.detach().double().reshape(-1)
+    ones = numbers == 1
+    return bool(ones.any()) and bool((numbers == 0).any()) and bool((ones | (numbers == 0)).all())

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from trueloop.event import Place, ReturnsCredited
 from trueloop.measure.returns import LEAST, Credit, credit_of
-from trueloop.measure.series import numbers_of, series_in
+from trueloop.measure.series import numbers_of, row_marks, series_in
 from trueloop.measure.tensors import is_plain, is_readable
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import BackwardCall, ModuleCall, OperationCall, ProgramStart
@@ -69,9 +69,9 @@ class CreditedReturnsObserver(Observer):
     def module_call_started(self, call: ModuleCall) -> None:
         if self._on and call.args and isinstance(call.args[0], Tensor) and _is_small(call.args[0]):
             if call.grad and call.args[0].ndim == 2:
-                self._rows = _marks(call.args[0])
+                self._rows = row_marks(call.args[0])
             elif len(self._calls) < NUMBERS:
-                self._calls += _marks(call.args[0])
+                self._calls += row_marks(call.args[0])
 
     # -- operations --
 
@@ -213,12 +213,3 @@ def _is_small(tensor: Tensor) -> bool:
 
 def _version(tensor: Tensor) -> int:
     return 0 if tensor.is_inference() else tensor_version(tensor)
-
-
-@torch.no_grad()
-def _marks(inputs: Tensor) -> list[float]:
-    """A number for each row, the same for the same row."""
-    rows = inputs.detach().double().reshape(-1, inputs.shape[-1]) if inputs.ndim else inputs.detach().reshape(1, 1)
-    weights = torch.arange(1, rows.shape[1] + 1, dtype=torch.float64).sqrt()
-    marks: list[float] = (rows * weights).sum(1).tolist()
-    return marks

@@ -22,7 +22,7 @@ from trueloop.torch_private.modes import function_modes, has_only_default_device
 
 __all__ = ["OperationTap"]
 
-TRAINING_STEPS: Final = frozenset({1, 2, 3, 24, 120})
+TRAINING_STEPS: Final = frozenset({1, 2, 3, 24, 120, 360, 1080, 3240})
 """Steps, of one optimizer, that are published. Step 0 is not: where it begins is not known."""
 EVALUATIONS: Final = frozenset({0, 1, 2, 4, 8, 16, 32, 64, 128})  # evaluations that are published, by their number
 CALLS: Final = 3  # calls of models in each
