@@ -144,7 +144,7 @@ def gpt() -> Loop:
 MLP = Workload("MLP 784-256-256-10, batch 64", mlp, STEPS, 1.25)
 WORKLOADS = {
     "cpu": (MLP, Workload("transformer block d=512", transformer_block, 12, 1.05)),
-    "cuda": (MLP, Workload("GPT-2 124M, 8 x 1,024 tokens, bf16", gpt, 12, 1.10)),
+    "cuda": (MLP, Workload("GPT-2 124M, 8 x 1,024 tokens, bf16", gpt, 60, 1.10)),
 }
 
 

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any, TypeGuard
+from typing import Any, Final, TypeGuard
 
 import torch
 from torch import Tensor, nn
 
 __all__ = ["dense", "evenly_spaced", "is_plain", "is_readable", "memory_of", "read_numbers", "same_memory"]
 __all__ += ["on_host", "tensors_in"]
+
+LARGEST_COPY: Final = 1 << 22  # elements
 
 
 def tensors_in(value: Any, limit: int | None = None) -> Iterator[Tensor]:
@@ -38,9 +40,9 @@ def evenly_spaced(tensor: Tensor, limit: int, dim: int = 0) -> Tensor:
 
 
 def on_host(sample: Tensor) -> Tensor:
-    """A small sample on the CPU. Computing with it on a CUDA device would load kernels that the script does not use:
-    each takes tens of MB of the process."""
-    return sample.detach().cpu()
+    """A sample on the CPU, unless it is large. Computing with it on a CUDA device would load kernels that the script
+    does not use: each takes tens of MB of the process."""
+    return sample.detach().cpu() if sample.numel() <= LARGEST_COPY else sample.detach()
 
 
 def dense(gradient: Tensor) -> Tensor:

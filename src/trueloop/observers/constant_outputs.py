@@ -12,7 +12,7 @@ from torch import Tensor
 
 from trueloop.event import OutputsCompared
 from trueloop.measure.graph import node_name, nodes, through_views
-from trueloop.measure.tensors import is_readable, same_memory
+from trueloop.measure.tensors import is_readable, on_host, same_memory
 from trueloop.observers.observer import Observer
 from trueloop.observers.run_objects import KnownModel
 from trueloop.taps.calls import BackwardCall, LossCall, ModuleCall, tensors_in
@@ -70,7 +70,7 @@ class ConstantOutputsObserver(Observer):
         outputs = [out for out in first if out.dim() and out.shape[0] == inputs.shape[0]]
         if outputs and all(is_readable(out) and out.dtype in (torch.float32, torch.float64) for out in outputs):
             with torch.no_grad():
-                self._look = _Look(call, known, inputs.detach(), outputs)
+                self._look = _Look(call, known, on_host(inputs), outputs)
 
     def loss_called(self, loss: LossCall) -> None:
         look = self._look
@@ -93,7 +93,7 @@ class ConstantOutputsObserver(Observer):
     def _compare(self, look: _Look, outputs: list[Tensor]) -> None:
         self._look = None
         with torch.no_grad():
-            facts = [_spread_and_scale(out.detach()) for out in outputs if not _is_constant_by_design(out)]
+            facts = [_spread_and_scale(on_host(out)) for out in outputs if not _is_constant_by_design(out)]
         if not facts:
             return
         spread, scale = max(facts, key=lambda pair: pair[0] / (pair[1] or 1.0))

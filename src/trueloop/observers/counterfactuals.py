@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from trueloop.event import BatchIndependenceTested, CausalityTested, Place
-from trueloop.measure.tensors import same_memory
+from trueloop.measure.tensors import on_host, same_memory
 from trueloop.observers.observer import Observer
 from trueloop.observers.run_objects import KnownModel, unwrapped
 from trueloop.taps.calls import BatchDrawn, LossCall, ModuleCall, tensors_in
@@ -204,7 +204,7 @@ class CounterfactualsObserver(Observer):
         plain = _given(call, lambda t: t.detach().clone())
         replaced = _with_another_future(given.detach(), time, position)
         later = _given(call, lambda t: (replaced if t is given else t).detach().clone())
-        if not bool(changed(given.detach(), replaced).any()):
+        if not bool(changed(on_host(given), on_host(replaced)).any()):
             return
         first, again, after = (_of_past(twin.run(inputs), given, time, position) for inputs in (plain, plain, later))
         if not first:
@@ -242,7 +242,8 @@ def _each(inputs: Inputs, samples: int, change: Any) -> Inputs:
 
 
 def _differ(one: Inputs, other: Inputs) -> bool:
-    return any(bool(changed(a, b).any()) for a, b in zip(tensors_in(one), tensors_in(other), strict=True))
+    pairs = zip(tensors_in(one), tensors_in(other), strict=True)
+    return any(bool(changed(on_host(a), on_host(b)).any()) for a, b in pairs)
 
 
 def _few(inputs: list[Tensor], size: int) -> int:
@@ -291,6 +292,7 @@ def _distance(one: list[Tensor], other: list[Tensor]) -> float:
     largest = 0.0
     for a, b in zip(one, other, strict=True):
         if a.shape == b.shape and a.numel():
+            a, b = on_host(a), on_host(b)
             spread = max(float((a.max() - a.min()).abs()), float(a.abs().max()), 1e-12)
             difference = float((a.double() - b.double()).abs().max())
             largest = max(largest, difference / spread if difference == difference else 0.0)

@@ -102,7 +102,7 @@ class EvaluatedRowsObserver(Observer):
             trained = self._trained.setdefault(known.number, _Trained(call.place))
             trained.calls += 1
             if _wants(trained, tensors):
-                _train(trained, [on_host(tensor) for tensor in tensors])
+                _train(trained, [tensor.detach().cpu() for tensor in tensors])
         elif (known.number, call.place) in self._evaluated or len(self._evaluated) < 64:
             line = self._evaluated.setdefault((known.number, call.place), _Evaluated())
             line.calls += 1
@@ -110,7 +110,7 @@ class EvaluatedRowsObserver(Observer):
                 self._evaluate(line, self._trained.get(known.number), tensors, call)
 
     def _evaluate(self, line: _Evaluated, trained: _Trained | None, inputs: list[Tensor], call: ModuleCall) -> None:
-        original, tensors = inputs[0], [on_host(tensor) for tensor in inputs]
+        original, tensors = inputs[0], [tensor.detach().cpu() for tensor in inputs]
         rows = _rows(tensors)
         batch = hash(tuple(rows))
         trainings = 0 if trained is None else trained.calls
