@@ -5,8 +5,8 @@ from typing import Literal
 
 from trueloop.event.base import Event, Place
 
-__all__ = ["AnswersCompared", "Column", "ConstantPart", "InputsSummarized", "Labels", "RenamedPart", "Repeated"]
-__all__ += ["RowsCompared", "ShiftedPart", "StoredOrderCompared", "TargetsSummarized"]
+__all__ = ["AnswersCompared", "Column", "ConstantPart", "InputsSummarized", "Labels", "MemoryOrder", "RenamedPart"]
+__all__ += ["Repeated", "RowsCompared", "ShiftedPart", "StoredOrderCompared", "TargetsSummarized"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,18 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryOrder:
+    """The order of the numbers of a sample in memory, where its shape says another one."""
+
+    channels: int
+    last: bool
+    """The channels alternate in memory, and the shape has them first. Else: each channel is in one piece, and the shape
+    has them last."""
+    related: float  # correlation of neighbors in time or space, in the order in memory
+    claimed: float  # of what the shape says are neighbors
+
+
+@dataclass(frozen=True, slots=True)
 class InputsSummarized(Event):
     """A tensor input of a model over the run, in one phase. `place`: the call of the model."""
 
@@ -67,6 +79,7 @@ class InputsSummarized(Event):
     amounts the correlation."""
     transferred_rows: int = 0
     noise: bool = False  # all numbers of a row have one distribution and do not correlate: they may be random draws
+    memory_order: MemoryOrder | None = None  # None: as the shape says, or not known
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from trueloop.event import AnswersCompared, InputsSummarized, Labels, Place, TargetsSummarized
 from trueloop.measure.answers import Answers, judge
 from trueloop.measure.columns import as_table, column_facts, is_noise
+from trueloop.measure.layout import order_in_memory
 from trueloop.measure.probe import differs_by_call, probe, transfer
 from trueloop.measure.rows import digests
 from trueloop.measure.tensors import evenly_spaced, is_plain, is_readable
@@ -250,6 +251,7 @@ class ModelDataObserver(Observer):
                 counts = torch.unique(targets, return_counts=True)[1]
                 facts["majority"], facts["classes"] = counts.max().item() / len(targets), len(counts)
             columns = column_facts(table, targets, classes)
+            facts["memory_order"] = order_in_memory(rows[kept])
         else:
             kind = "tokens"
             facts["most_common"], facts["token_count"] = _most_common(rows)

@@ -66,7 +66,7 @@ MANY: Final = 300  # rows: with as many, the model need not have learned its tra
 
 class LabelsUnrelatedToInputs(Rule, code="DAT120", severity=Severity.WARNING):
     not_applicable = "too few rows with targets were seen in training and evaluation"
-    explained_by = ("labels-misaligned-with-inputs", "labels-coded-in-two-ways")
+    explained_by = ("labels-misaligned-with-inputs", "labels-coded-in-two-ways", "reshape-instead-of-transpose")
 
     def __init__(self) -> None:
         self._events: dict[tuple[int, int], dict[str, InputsSummarized]] = {}

@@ -7,6 +7,11 @@ In a recorded step, `view` or `reshape` turns a tensor into a shape with the sam
 of 8 features into 8 of 16) are a warning. Also seen: the output of a convolution, [batch, channels, ...], becomes rows
 of as many numbers as it has channels (`reshape(-1, channels)`): a row then holds neighboring pixels of one channel.
 
+Reshapes before the first step, in torch or NumPy, show in the values that enter the model. In samples of shape
+[channels, time] or [channels, height, width], numbers are alike at a distance of the number of channels in memory (in
+images at that many widths) and not at the distances between: the channels are interleaved, as in data that has them
+last. Or in samples of shape [time, channels] each channel is in one piece.
+
 Why it hurts
 ------------
 A reshape keeps the order of the numbers in memory and only cuts them differently. The result has the shape of a
@@ -14,7 +19,7 @@ transpose and none of its content: every row holds numbers of several time steps
 
 Evidence
 --------
-Both shapes.
+Both shapes. Of inputs: the correlation of neighbors in memory order, and of those that the shape calls neighbors.
 
 Use instead
 -----------
@@ -23,16 +28,18 @@ Use instead
 When it is fine
 ---------------
 Not reported: dimensions of equal size or of size 1, tensors without data (constants, tables), and reshapes that merge
-whole rows by sizes that the line computes (`x.reshape(n, steps // 2, 2 * features)`).
+whole rows by sizes that the line computes (`x.reshape(n, steps // 2, 2 * features)`). Of inputs: fewer than 16 samples,
+noise, and series whose own period is the number of channels (what repeats exactly is taken away before).
 """
 
 import ast
 from math import prod
 from typing import Final
 
-from trueloop.event import Operation, Place, StepProgram
+from trueloop.event import InputsSummarized, MemoryOrder, Operation, Place, StepProgram
 from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Finding, Findings, Rule, Severity, statement_at
+from trueloop.usercode.source import called_name, calls_in, source_of
 
 __all__ = ["ReshapeInsteadOfTranspose"]
 
@@ -51,6 +58,9 @@ _KEEPS: Final = frozenset({
 class ReshapeInsteadOfTranspose(Rule, code="MDL115", severity=Severity.ERROR):
     not_applicable = "no reshape was seen in a recorded step"
 
+    def __init__(self) -> None:
+        self._reported = False
+
     def on_step_program(self, event: StepProgram) -> Findings:
         view = ProgramView(event)
         for operation in event.operations:
@@ -58,6 +68,7 @@ class ReshapeInsteadOfTranspose(Rule, code="MDL115", severity=Severity.ERROR):
                 continue
             before, after = view.values[operation.inputs[0]], view.values[operation.outputs[0]]
             if _cuts_rows_of_channels(view, operation) and operation.place is not None:
+                self._reported = True
                 yield self._rows(event, operation)
                 continue
             if operation.inputs[0] not in view.from_data or not _swapped(before.shape, after.shape):
@@ -67,6 +78,7 @@ class ReshapeInsteadOfTranspose(Rule, code="MDL115", severity=Severity.ERROR):
             aligned = _is_aligned(before.shape, after.shape)
             if aligned and _computes(operation.place):
                 continue
+            self._reported = True
             yield self.finding(
                 event,
                 f"`{operation.name}` turns {list(before.shape)} into {list(after.shape)}: the same sizes in a "
@@ -76,6 +88,24 @@ class ReshapeInsteadOfTranspose(Rule, code="MDL115", severity=Severity.ERROR):
                 place=operation.place,
                 severity=Severity.WARNING if aligned else Severity.ERROR,
             )
+
+    def on_inputs_summarized(self, event: InputsSummarized) -> Findings:
+        """A reshape in the steps has been reported at its own line."""
+        found = event.memory_order
+        if found is None or self._reported or self.count(event.model, event.position) > 1:
+            return
+        sample, stored = list(event.shape[1:]), _shape_in_memory(found, event.shape[1:])
+        yield self.finding(
+            event,
+            f"Samples of shape {sample} enter `{event.name}` with their numbers in the order of {stored}: "
+            f"{'interleaved channels' if found.last else 'one channel after the other'}. In that order neighbors "
+            f"correlate {found.related:.2f}, in the order of the shape {found.claimed:.2f}: a `reshape` or `view` "
+            "stands where the dimensions had to be swapped.",
+            fix=f"Reshape to {stored} first, then move the channels: "
+            + ("`x.movedim(-1, 1)` (NumPy: `np.moveaxis(x, -1, 1)`)." if found.last else "`x.transpose(1, 2)`."),
+            evidence={"shape": sample, "related": round(found.related, 3), "claimed": round(found.claimed, 3)},
+            place=_reshape_before(event.place) or event.place,
+        )
 
     def _rows(self, event: StepProgram, operation: Operation) -> Finding:
         before, after = event.values[operation.inputs[0]].shape, event.values[operation.outputs[0]].shape
@@ -87,6 +117,25 @@ class ReshapeInsteadOfTranspose(Rule, code="MDL115", severity=Severity.ERROR):
             evidence={"before": list(before), "after": list(after)},
             place=operation.place,
         )
+
+
+def _shape_in_memory(order: MemoryOrder, shape: tuple[int, ...]) -> str:
+    """The shape that the numbers in memory have."""
+    moved = (*shape[1:], shape[0]) if order.last else (shape[-1], *shape[:-1])
+    return str(list(moved))
+
+
+def _reshape_before(place: Place | None) -> Place | None:
+    """The one line of the file that reshapes into three or more dimensions."""
+    source = source_of(place.path if place else "")
+    lines = {
+        call.lineno
+        for call in calls_in(source.tree)
+        if called_name(call) in _RESHAPES
+        and max([len(call.args), *(len(a.elts) for a in call.args if isinstance(a, (ast.Tuple, ast.List)))], default=0)
+        > 2
+    }
+    return Place(source.path, lines.pop()) if len(lines) == 1 else None
 
 
 def _cuts_rows_of_channels(view: ProgramView, operation: Operation) -> bool:
