@@ -5,8 +5,9 @@ from typing import Literal
 
 from trueloop.event.base import Event, Place
 
-__all__ = ["AnswersCompared", "Column", "ConstantPart", "InputsSummarized", "Labels", "MemoryOrder", "RenamedPart"]
-__all__ += ["Repeated", "RowsCompared", "ShiftedPart", "StoredOrderCompared", "TargetsSummarized"]
+__all__ = ["Alignment", "AnswersCompared", "Column", "ConstantPart", "InputsSummarized", "Labels", "MemoryOrder"]
+__all__ += ["RenamedPart", "Repeated", "RowsCompared", "ShiftedPart", "StoredOrderCompared", "TargetsAligned"]
+__all__ += ["TargetsSummarized"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,3 +210,26 @@ class StoredOrderCompared(Event):
     part: ShiftedPart | None = None
     renamed: RenamedPart | None = None
     constant: ConstantPart | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """How dense targets (masks, images, series) lie on their samples, both as small maps."""
+
+    rows: int
+    aligned: int  # of them: the sample explains its target best as it is
+    moved: int  # of them: clearly better if it is flipped, turned or shifted
+    flipped: int  # of `moved`: by a flip or a turn
+    fit: float  # of the aligned rows, the median share of the target's variance that the sample explains
+    moved_fit: float  # of the moved rows, after the best move
+    unmoved_fit: float  # of the moved rows, as they are
+
+
+@dataclass(frozen=True, slots=True)
+class TargetsAligned(Event):
+    """The samples of a model beside their dense targets. `place`: the call of the model in training."""
+
+    model: int
+    name: str
+    training: Alignment
+    evaluation: Alignment | None
