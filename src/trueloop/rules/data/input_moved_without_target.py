@@ -4,7 +4,7 @@ What it sees
 ------------
 Samples and their dense targets (masks, clean images, labels of each time step) are compared as small maps. In training
 many targets fit their sample only after a flip, a turn or a shift; in evaluation nearly all fit as they are. Without
-such an evaluation: about half of the targets fit as they are and the others fit just as well after a flip (a warning: it may be the task).
+such an evaluation, a warning: about half of the targets fit as they are and the others just as well after a flip.
 
 Why it hurts
 ------------
