@@ -7,6 +7,7 @@ from trueloop.event.base import Event, Place
 
 __all__ = ["BatchInspected", "BatchRewritten", "DatasetRedrawn", "EpochStarted", "EvaluationCurve", "EvaluationPass"]
 __all__ += ["FirstLayerInput", "InputNotFinite", "LabelsCompared", "LoadersOutOfSync", "RowsShared", "SeedChecked"]
+__all__ += ["StoredRowsRewritten"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,19 @@ class BatchRewritten(Event):
     attribute: str  # of the dataset, which owns the memory
     before: float  # largest value of the batch
     after: float
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRowsRewritten(Event):
+    """Training steps wrote in place into rows of a tensor of the script that then went into a model, and later those
+    rows have changed again. `place`: the line that wrote."""
+
+    function: str  # that wrote
+    rows: int  # that were followed
+    changed: int  # of them, since the step that wrote
+    zeros: tuple[float, ...]  # of each changed row: how much larger its share of zeros is later
+    sizes: tuple[float, ...]  # its mean absolute value later, over that before
+    means: tuple[float, ...]  # by how much its mean has moved, in standard deviations
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,10 @@ that data restored, the first value came back. So reading the sample changed it.
 memory with the dataset (no collate function copied it) is compared again after its step, to see if the loop wrote to
 it.
 
+Data without a dataset class (a tensor, a list of tensors): in recorded steps, rows of the script's own tensor are
+written in place and go into a model. Later the same rows have changed again, nearly all in one way:
+more zeros, a different scale, a shifted mean.
+
 Why it hurts
 ------------
 The first epoch trains on the data, the second on the data divided by 255 twice, the third on values near zero. The loss
@@ -26,16 +30,22 @@ Use instead
 When it is fine
 ---------------
 Not reported: random augmentation (random states are restored between draws); a cache that is filled at the first draw;
-a value that is clamped or scaled once; a counter; a stream behind an index. Datasets on CUDA, datasets that write files
-or use the network, and streams without indices (IterableDataset) cannot be tested, and the report says so.
+a value that is clamped or scaled once; a counter; a stream behind an index;
+states that every step writes (a simulation, hidden states), memories that the model writes, copies of one epoch.
+Datasets on CUDA, datasets that write files or use the network, and streams without indices (IterableDataset) cannot be
+tested, and the report says so.
 """
 
 import ast
+from typing import Final
 
-from trueloop.event import BatchRewritten, DatasetRedrawn, Place
+from trueloop.event import BatchRewritten, DatasetRedrawn, Place, StoredRowsRewritten
 from trueloop.rules.rule import Findings, Rule, Severity, facts, statement_at
 
 __all__ = ["DatasetModifiedInPlace"]
+
+LEAST: Final = 12  # rows that have changed
+MOST: Final = 0.9  # of them, in one way
 
 
 class DatasetModifiedInPlace(Rule, code="DAT107", severity=Severity.ERROR):
@@ -71,6 +81,36 @@ class DatasetModifiedInPlace(Rule, code="DAT107", severity=Severity.ERROR):
             evidence=facts(event, "dataset modified=attribute", largest_values=[event.before, event.after]),
             place=_writing_line(event.place),
         )
+
+    def on_stored_rows_rewritten(self, event: StoredRowsRewritten) -> Findings:
+        how = _drift(event)
+        if event.changed < max(LEAST, 0.5 * event.rows) or not how:
+            return
+        yield self.finding(
+            event,
+            f"{_shown(event.function)} writes into the stored rows themselves, in every epoch: of {event.rows} rows, "
+            f"{event.changed} have changed again later ({how}).",
+            fix="Write to a copy: `x = data[i].clone()` before the line that writes, or use `x = x - mean` instead of "
+            "`x -= mean`.",
+            evidence=facts(event, "function rows changed"),
+        )
+
+
+def _shown(function: str) -> str:
+    signs = {"__setitem__": "x[...] = ", "__isub__": "-=", "__iadd__": "+=", "__imul__": "*=", "__itruediv__": "/="}
+    return f"`{signs.get(function, function).strip()}`"
+
+
+def _drift(event: StoredRowsRewritten) -> str:
+    """How nearly all rows have changed; empty if each has changed in its own way."""
+    needed = MOST * event.changed
+    if sum(change > 0.005 for change in event.zeros) >= needed:
+        return f"{sum(event.zeros) / event.changed:.0%} more zeros"
+    if any(sum(size * way > (1 + 0.03 * way) * way for size in event.sizes) >= needed for way in (1, -1)):
+        return f"their mean absolute value is {sorted(event.sizes)[event.changed // 2]:.2f} times that before"
+    if any(sum(mean * way > 0.03 for mean in event.means) >= needed for way in (1, -1)):
+        return f"their mean has moved by {sorted(event.means)[event.changed // 2]:+.2f} standard deviations"
+    return ""
 
 
 def _writing_line(place: Place | None) -> Place | None:
