@@ -48,7 +48,7 @@ class MemoryOrder:
     """The channels alternate in memory, and the shape has them first. Else: each channel is in one piece, and the shape
     has them last."""
     related: float  # correlation of neighbors in time or space, in the order in memory
-    claimed: float  # of what the shape says are neighbors
+    claimed: float  # of neighbors by the shape
 
 
 @dataclass(frozen=True, slots=True)

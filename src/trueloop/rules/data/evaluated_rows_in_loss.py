@@ -1,4 +1,4 @@
-"""DAT133 evaluated-rows-in-loss: the loss covers all rows, also those that are held out for evaluation.
+"""DAT133 evaluated-rows-in-loss: the loss covers all rows, also the rows held out for evaluation.
 
 What it sees
 ------------
@@ -13,7 +13,7 @@ nothing says how the model does on nodes with unknown labels.
 
 Evidence
 --------
-The number of rows in the loss, and the line that selects those that are evaluated.
+The number of rows in the loss, and the line that selects the evaluated rows.
 
 Use instead
 -----------
@@ -65,7 +65,7 @@ class EvaluatedRowsInLoss(Rule, code="DAT133", severity=Severity.ERROR):
                 continue
             yield self.finding(
                 event,
-                f"The loss covers all {labels[0]} rows of the labels, also those that are held out and selected"
+                f"The loss covers all {labels[0]} rows of the labels, also the rows held out and selected"
                 f"{on_line(selection.place, known[1])} for evaluation: the score is measured on labels that were "
                 "trained on.",
                 fix="Select the training rows in the loss: `F.cross_entropy(out[train_mask], y[train_mask])`.",

@@ -65,7 +65,7 @@ class InputMovedWithoutTarget(Rule, code="DAT132", severity=Severity.ERROR):
             event,
             f"Of {fitting} training samples of `{event.name}`, {trained.moved} fit their targets only after {how}: "
             f"they explain {trained.moved_fit:.0%} of the target's variance then, {trained.unmoved_fit:.0%} before."
-            f"{beside} The augmentation moves the input and not its target, or draws anew for it.",
+            f"{beside} The augmentation moves the input and not its target, or draws again for it.",
             fix="Draw the decision once and apply it to both: `image, mask = image.flip(-1), mask.flip(-1)`; crop both "
             "with the same offsets.",
             evidence={

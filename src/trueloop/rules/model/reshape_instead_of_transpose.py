@@ -19,7 +19,7 @@ transpose and none of its content: every row holds numbers of several time steps
 
 Evidence
 --------
-Both shapes. Of inputs: the correlation of neighbors in memory order, and of those that the shape calls neighbors.
+Both shapes. Of inputs: the correlation of neighbors in memory order, and of neighbors by the shape.
 
 Use instead
 -----------
