@@ -2,9 +2,9 @@
 
 What it sees
 ------------
-A training loop has `target.load_state_dict(model.state_dict())` under an `if` with an interval (`step % interval`),
-directly or in a function that is called there. In a run of hundreds of steps the line never ran, or once at the very
-start. Recorded steps call a second model without gradients.
+A training loop has `target.load_state_dict(model.state_dict())` under an `if` with an interval (`step % interval`) or
+with a counter that is compared (`step - last >= interval`), directly or in a function that is called there. In a run of
+hundreds of steps the line never ran, or once at the very start. Recorded steps call a second model without gradients.
 
 Why it hurts
 ------------
@@ -22,9 +22,9 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: fewer than 200 steps, runs that were cut off or not watched all the time, conditions without an interval
-(the best model so far), copies that no recorded training step calls, lines that ran later than at the start, and copies
-that are also updated in other ways.
+Not reported: fewer than 200 steps, runs that were cut off or not watched all the time, conditions without a counter
+(the best model so far) or at one fixed step (a frozen reference), copies that no recorded training step calls, lines
+that ran later than at the start, and copies that are also updated in other ways.
 """
 
 import ast
@@ -101,8 +101,9 @@ def _copies(source: Source) -> Iterator[_Copying]:
     """Calls `target.load_state_dict(model.state_dict())` under an interval in a loop, of a model that is called."""
     functions = {node.name: node for node in ast.walk(source.tree) if isinstance(node, ast.FunctionDef)}
     called = {called_name(call) for call in calls_in(source.tree)}
+    counters = _counters(source)
     for node in ast.walk(source.tree):
-        if not isinstance(node, ast.If) or not _has_interval(node.test) or not _is_repeated(source, node):
+        if not isinstance(node, ast.If) or not _has_interval(node.test, counters) or not _is_repeated(source, node):
             continue
         inside = [call for statement in node.body for call in calls_in(statement)]
         inside += [
@@ -120,8 +121,31 @@ def _lines(source: Source, receiver: str) -> frozenset[int]:
     return frozenset(line for call in copies for line in range(call.lineno, (call.end_lineno or call.lineno) + 1))
 
 
-def _has_interval(test: ast.expr) -> bool:
-    return any(isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) for node in ast.walk(test))
+def _counters(source: Source) -> frozenset[str]:
+    """Names and attributes that count: `step += 1`, `for step in range(...)`."""
+    found: set[str] = set()
+    for node in ast.walk(source.tree):
+        one = isinstance(node, ast.AugAssign) and isinstance(node.value, ast.Constant) and node.value.value == 1
+        if isinstance(node, ast.AugAssign) and one and isinstance(node.op, ast.Add):
+            found.add(_name(node.target))
+        if isinstance(node, ast.For) and isinstance(node.iter, ast.Call) and called_name(node.iter) == "range":
+            found.add(_name(node.target))
+    return frozenset(found - {""})
+
+
+def _has_interval(test: ast.expr, counters: frozenset[str]) -> bool:
+    """`step % 100 == 0`, `step - last >= 100`, `updates == 100`."""
+    if any(isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) for node in ast.walk(test)):
+        return True
+    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], (ast.GtE, ast.Gt, ast.Eq)):
+        return False
+    if isinstance(test.ops[0], ast.Eq) and isinstance(test.comparators[0], ast.Constant):
+        return False  # once, at a step that was chosen: a frozen reference
+    return any(_name(node) in counters for node in ast.walk(test.left) if isinstance(node, (ast.Name, ast.Attribute)))
+
+
+def _name(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def _is_repeated(source: Source, node: ast.If) -> bool:
@@ -147,4 +171,4 @@ def _is_copy(call: ast.Call) -> bool:
 def _receiver(call: ast.Call) -> str:
     """`target` of `self.target.load_state_dict(...)`."""
     owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-    return owner.attr if isinstance(owner, ast.Attribute) else owner.id if isinstance(owner, ast.Name) else ""
+    return "" if owner is None else _name(owner)
