@@ -6,8 +6,8 @@ from typing import Literal
 from trueloop.event.base import Event, Place
 
 __all__ = ["Alignment", "AnswersCompared", "Column", "ConstantPart", "InputsSummarized", "Labels", "MemoryOrder"]
-__all__ += ["RenamedPart", "Repeated", "RowsCompared", "ShiftedPart", "StoredOrderCompared", "TargetsAligned"]
-__all__ += ["TargetsSummarized"]
+__all__ += ["RenamedPart", "Repeated", "RowsCompared", "ShiftedPart", "SoftTargetsCompared", "StoredOrderCompared"]
+__all__ += ["TargetsAligned", "TargetsSummarized"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,8 @@ class Column:
     """Share of rows whose target the value alone gives, by its neighbor in sorted order; of classes only."""
     margin: float = 0.0  # distance between the values of different classes, over the column's range
     pinned: float = 0.0  # share of the rows whose class has one single value in this column
+    by_default: float | None = None
+    """Share of rows whose class is given by whether they have the most frequent value; of columns with few values."""
     correlation: float | None = None  # with a target that is an amount
 
 
@@ -65,6 +67,8 @@ class InputsSummarized(Event):
     rows: int  # sampled
     columns: tuple[Column, ...]  # of tokens: none
     identical_rows: float  # share of the most frequent row among the sampled ones
+    identical_elsewhere: float | None = None
+    """Of training rows: the share of that same row in the evaluating call that has the fewest of it."""
     most_common: tuple[int, float] | None = None  # the most frequent id away from the ends, its share
     token_count: int = 0  # distinct tokens
     majority: float = 0.0  # share of the most frequent class among the targets of the sampled rows; 0: no classes
@@ -233,3 +237,18 @@ class TargetsAligned(Event):
     name: str
     training: Alignment
     evaluation: Alignment | None
+
+
+@dataclass(frozen=True, slots=True)
+class SoftTargetsCompared(Event):
+    """Scores that outputs are fitted to, beside the labels of the same rows. `place`: the loss of the scores."""
+
+    rows: int
+    steps: int
+    vague: float  # share of rows in which no class stands out
+    classes: int  # among the labels
+    agree: float  # share of rows whose highest score is that of the label
+    chance: float  # the same for scores of other rows
+    renamed: float  # the same, if each label is given by the class that most of its rows have
+    codes: tuple[tuple[int, int], ...]  # labels with that class, where it is a different one; empty if not one to one
+    live: bool = False  # a model computes them in each step: it may still be untrained

@@ -15,6 +15,7 @@ LEAST_SHARE: Final = 0.002  # of the rows that have a repeated value
 MOST_SHARE: Final = 0.7
 LEAST_ROWS: Final = 64
 LEAST_DISTINCT: Final = 8  # other values: fewer are categories
+FEW_VALUES: Final = 32  # of a code or a counter
 POSITIONS: Final = 64  # of a row that are compared
 ERRORS: Final = 5.0  # standard errors
 
@@ -69,6 +70,7 @@ def _column(values: Tensor, targets: Tensor | None, classes: bool) -> Column:
         if classes:
             facts["predicts"], facts["margin"] = _predicts(values, targets)
             facts["pinned"] = _pinned(values, targets)
+            facts["by_default"] = _by_default(values, targets)
         else:
             facts["correlation"] = _correlation(values, targets)
     return Column(
@@ -135,6 +137,17 @@ def _pinned(values: Tensor, targets: Tensor) -> float:
     """Share of the rows whose class has one single value."""
     groups = [values[targets == label] for label in torch.unique(targets)]
     return sum(len(group) for group in groups if bool((group == group[0]).all())) / len(values)
+
+
+def _by_default(values: Tensor, targets: Tensor) -> float | None:
+    """Share of rows whose class is given by whether they have the most frequent value: counters and dates that stay
+    empty."""
+    found, counts = torch.unique(values, return_counts=True)
+    if not 2 <= len(found) <= FEW_VALUES:
+        return None
+    usual = values == found[counts.argmax()]
+    right = sum(int(torch.unique(targets[side], return_counts=True)[1].max()) for side in (usual, ~usual))
+    return right / len(values)
 
 
 def _correlation(values: Tensor, targets: Tensor) -> float:

@@ -36,6 +36,7 @@ ON_DEVICE: Final = 6  # calls on a device that are sampled: each makes the host 
 MOST_TARGETS: Final = 100_000
 LEAST_NEW: Final = 48  # evaluated rows that were not trained on
 TRAINED: Final = 0.3  # of the sampled rows of a batch: with more, it is training data
+HALF: Final = 0.5
 LEAST_PAIRS: Final = 200  # rows with targets for a probe
 WIDEST: Final = 1024  # numbers in a row for a probe
 MOST_OUTPUTS: Final = 64  # of a row
@@ -237,8 +238,11 @@ class ModelDataObserver(Observer):
     def _summarize(self, model: int, position: int, phase: Phase, entry: _Input) -> None:
         rows = torch.cat(entry.rows)
         name = self.objects.models[model].name
-        same = Counter(digests(rows)).most_common(1)[0][1] / len(rows)
+        frequent, count = Counter(digests(rows)).most_common(1)[0]
+        same = count / len(rows)
         facts: dict[str, Any] = {}
+        if phase == "training" and same >= HALF:
+            facts["identical_elsewhere"] = _least_share(frequent, self._inputs.get((model, position, "evaluation")))
         columns: tuple[Any, ...] = ()
         kept = _first_of_each(rows)
         if phase == "evaluation":
@@ -277,6 +281,12 @@ def _largest_table(call: ModuleCall) -> int:
 def _first_of_each(rows: Tensor) -> list[int]:
     """The rows without repetitions: an epoch that comes again adds nothing."""
     return list({digest: index for index, digest in reversed(list(enumerate(digests(rows))))}.values())[::-1]
+
+
+def _least_share(digest: int, evaluated: _Input | None) -> float | None:
+    """Of a row, in the call that has the fewest of it; of calls with enough rows."""
+    calls = [digests(part) for part in ([] if evaluated is None else evaluated.rows) if len(part) >= LEAST_NEW]
+    return min((found.count(digest) / len(found) for found in calls), default=None)
 
 
 def _new(entry: _Input, kept: list[int], trained: _Input | None) -> list[int]:

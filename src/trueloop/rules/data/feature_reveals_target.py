@@ -3,7 +3,8 @@
 What it sees
 ------------
 Over the sampled training rows, one feature of the model's input is a copy or an encoding of the target: some class has
-one single value there, or wide gaps separate the classes, or its correlation with an amount is above 0.9999. No other
+one single value there, or wide gaps separate the classes, or the class is given by whether a counter or a code has its
+most frequent value (0 letters sent) or any other, or its correlation with an amount is above 0.9999. No other
 feature comes near.
 
 Why it hurts
@@ -40,6 +41,9 @@ WIDE: Final = 0.5  # margin, of two classes, where every class spreads
 PINNED: Final = 0.05
 CODES: Final = 12  # distinct values of a column that is a code
 MOSTLY: Final = 0.85  # above the majority, for a column with hardly more values than classes
+FILLED: Final = 0.8  # above the majority, for a column that is empty or not
+MOST_OF_ROWS: Final = 0.05  # distinct values
+WEAK: Final = 0.5  # best other feature, beside such a column
 LEAST_ROWS: Final = 200
 ALIKE: Final = 0.15  # of the spread
 OTHERS: Final = 0.9  # best other feature; more: the problem is easy
@@ -57,7 +61,8 @@ class FeatureRevealsTarget(Rule, code="DAT114", severity=Severity.WARNING):
         scores = [_score(column, event) for column in event.columns]
         best = max(range(len(scores)), key=lambda index: scores[index])
         column, others = event.columns[best], max(s for i, s in enumerate(scores) if i != best)
-        if scores[best] < 1 or others >= OTHERS or _are_alike(event.columns):
+        filled = _is_filled(column, event) and others <= WEAK
+        if (scores[best] < 1 and not filled) or others >= OTHERS or _are_alike(event.columns):
             return
         if column.predicts is not None:
             how = f"gives the class of {column.predicts:.1%} of {event.distinct_rows} training rows"
@@ -86,6 +91,14 @@ def _are_alike(columns: tuple[Column, ...]) -> bool:
         and max(column.distinct, first.distinct) <= 4 * min(column.distinct, first.distinct)
         for column in columns
     )
+
+
+def _is_filled(column: Column, event: InputsSummarized) -> bool:
+    """A counter or a code: whether it has its most frequent value gives the class."""
+    few = column.distinct <= MOST_OF_ROWS * event.distinct_rows
+    if column.by_default is None or not few or event.majority >= MAJORITY:
+        return False
+    return (column.by_default - event.majority) / (1 - event.majority) >= FILLED
 
 
 def _score(column: Column, event: InputsSummarized) -> float:

@@ -3,7 +3,8 @@
 What it sees
 ------------
 Over many training calls, the sampled rows of a model's only input are all equal, within batches and between them,
-while the targets of its loss function vary.
+while the targets of its loss function vary. Or most of them (60%) are equal, the others all different, and some
+evaluated batch has no such row.
 
 Why it hurts
 ------------
@@ -30,12 +31,17 @@ from typing import Final
 
 from trueloop.event import InputsSummarized, RunEnded, StepProgram, TargetsSummarized
 from trueloop.rules.program_view import ProgramView
-from trueloop.rules.rule import Findings, Rule, Severity
+from trueloop.rules.rule import Finding, Findings, Rule, Severity
 
 __all__ = ["InputsIdentical"]
 
 LEAST_ROWS: Final = 64
 SHARE: Final = 0.9
+MOSTLY: Final = 0.6
+ABSENT: Final = 0.05  # share of that row in an evaluating call
+CONTINUOUS: Final = 0.8  # distinct values, of the distinct rows; and columns with so many
+COLUMNS: Final = 3
+OTHERS: Final = 10  # rows that are different
 
 
 class InputsIdentical(Rule, code="DAT115", severity=Severity.ERROR):
@@ -63,6 +69,9 @@ class InputsIdentical(Rule, code="DAT115", severity=Severity.ERROR):
     def on_run_ended(self, _: RunEnded) -> Findings:
         for model, inputs in self._inputs.items():
             first = inputs[0]
+            if model in self._sampled and len(inputs) == 1 and _mostly_one(first):
+                yield self._mostly(first)
+                continue
             if first.rows < LEAST_ROWS or any(event.identical_rows < SHARE for event in inputs):
                 continue
             if first.shape[0] < 2 or first.arguments > len(inputs) or model not in self._varied & self._sampled:
@@ -75,3 +84,25 @@ class InputsIdentical(Rule, code="DAT115", severity=Severity.ERROR):
                 "reader returns the same one every time.",
                 evidence={"rows": first.rows, "equal": round(first.identical_rows, 3), "shape": list(first.shape)},
             )
+
+    def _mostly(self, event: InputsSummarized) -> Finding:
+        return self.finding(
+            event,
+            f"{event.identical_rows:.0%} of {event.rows} sampled training rows of `{event.name}` are one and the same "
+            f"row, the other {event.distinct_rows - 1} are all different, and evaluated rows are not like it: most of "
+            "the training data is missing.",
+            fix="Look at the stored rows (`(x == x[-1]).all(1).sum()`): a cache or a file that was not written to its "
+            "end, or a reader that returns a default. Make it again.",
+            evidence={"rows": event.rows, "equal": round(event.identical_rows, 3), "distinct": event.distinct_rows,
+                      "equal_in_evaluation": event.identical_elsewhere},
+        )  # fmt: skip
+
+
+def _mostly_one(event: InputsSummarized) -> bool:
+    """One row again and again, among rows of continuous numbers."""
+    if event.rows < LEAST_ROWS or event.identical_rows < MOSTLY or event.arguments > 1 or event.shape[0] < 2:
+        return False
+    varied = [column for column in event.columns if column.distinct >= CONTINUOUS * event.distinct_rows]
+    absent = event.identical_elsewhere is not None and event.identical_elsewhere <= ABSENT
+    many = len(varied) >= max(COLUMNS, CONTINUOUS * len(event.columns)) and len(event.shape) == 2
+    return absent and many and event.distinct_rows >= OTHERS
