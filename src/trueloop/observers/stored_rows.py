@@ -216,7 +216,7 @@ def _copy(stored: Tensor, places: Tensor) -> Tensor:
 def _read(loader: DataLoader[Any], dataset: Any) -> _Source | None:
     try:
         length = len(dataset)
-    except TypeError:
+    except (TypeError, NotImplementedError):
         return None
     if length < LEAST_ROWS:
         return None
@@ -224,8 +224,7 @@ def _read(loader: DataLoader[Any], dataset: Any) -> _Source | None:
         places = _places(length, min(length, MOST_ROWS))
         parts = [_copy(t, places) for t in dataset.tensors if t[0].numel() * len(places) <= MOST_ELEMENTS]
         return _Source(parts, places, length) if len(parts) == len(dataset.tensors) else None
-    own = type(dataset) is ConcatDataset and all(type(part) is TensorDataset for part in dataset.datasets)
-    if own and loader.collate_fn is default_collate:
+    if type(dataset) is ConcatDataset and loader.collate_fn is default_collate and _is_one_table(dataset):
         places = _places(length, min(length, MOST_ROWS))
         return _Source(_parts(default_collate([dataset[i] for i in places.tolist()])), places, length)
     try:
@@ -235,6 +234,13 @@ def _read(loader: DataLoader[Any], dataset: Any) -> _Source | None:
     if drawn is None:
         return None
     return _Source([torch.from_numpy(part) for part in drawn[0]], torch.from_numpy(drawn[1]), length)
+
+
+def _is_one_table(dataset: ConcatDataset[Any]) -> bool:
+    """Stored tensors with rows of one shape, joined."""
+    parts = [part.tensors if type(part) is TensorDataset else () for part in dataset.datasets]
+    kinds = {tuple((t.shape[1:], t.dtype, t.device) for t in tensors) for tensors in parts}
+    return len(kinds) == 1 and () not in kinds
 
 
 def _draw(loader: DataLoader[Any], dataset: Any, length: int) -> tuple[list[Any], Any] | None:
