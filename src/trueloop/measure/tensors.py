@@ -10,6 +10,7 @@ from torch import Tensor, nn
 __all__ = ["dense", "evenly_spaced", "is_plain", "is_readable", "memory_of", "read_numbers", "same_memory"]
 __all__ += ["on_host", "tensors_in"]
 
+_PLAIN: Final = (int, float, str, type(None), torch.dtype)  # first: the question for a Mapping is slow
 LARGEST_COPY: Final = 1 << 22  # elements
 
 
@@ -17,8 +18,13 @@ def tensors_in(value: Any, limit: int | None = None) -> Iterator[Tensor]:
     """Every tensor inside mappings, lists and tuples, in order. `limit`: items of each container to visit."""
     if isinstance(value, Tensor):
         yield value
-    elif isinstance(value, (Mapping, tuple, list)):
-        for item in islice(value.values() if isinstance(value, Mapping) else value, limit):
+    elif isinstance(value, _PLAIN):
+        return
+    elif isinstance(value, (tuple, list)):
+        for item in islice(value, limit):
+            yield from tensors_in(item, limit)
+    elif isinstance(value, Mapping):
+        for item in islice(value.values(), limit):
             yield from tensors_in(item, limit)
 
 
