@@ -14,7 +14,7 @@ from tests.conftest import check_script, in_child
 from trueloop.finding import Severity
 from trueloop.taps import registry
 from trueloop.taps.bus import DEEP_BACKWARDS, DEEP_STEPS, Bus, StopTheRun
-from trueloop.taps.registry import FIRST_PAUSE, FIRST_WINDOW, FREE_STEPS, LONGEST_PAUSE, WINDOW, TapRegistry
+from trueloop.taps.registry import FIRST_PAUSE, FIRST_WINDOW, LONGEST_PAUSE, WINDOW, TapRegistry
 
 
 class _Listener:
@@ -82,17 +82,20 @@ def test_the_first_window_is_watched_then_comes_a_pause_then_a_window() -> None:
 
 
 @pytest.mark.parametrize(("budget", "awake"), [(None, False), (1.0, True)])
-def test_without_a_budget_the_first_thousand_steps_are_watched_and_with_all_of_it_every_step(
-    budget: float | None, awake: bool
+def test_without_a_budget_the_first_steps_are_watched_and_with_all_of_it_every_step(
+    budget: float | None, awake: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(registry, "FREE_STEPS", 20)
+    monkeypatch.setattr(registry, "FREE_ON_HOST", 50)
+
     def work() -> tuple[list[str], bool]:
         loop = _Loop(budget=budget)
-        heard = list(loop.run(FREE_STEPS))
+        heard = list(loop.run(50))
         still = loop.awake()
         loop.registry.remove()
         return heard, still
 
-    assert in_child(work) == (["call", "step"] * FREE_STEPS, awake)
+    assert in_child(work) == (["call", "step"] * 50, awake)
 
 
 def test_watching_that_costs_less_than_the_budget_goes_on_and_is_measured_again() -> None:

@@ -42,7 +42,7 @@ def parser() -> Parser:
         metavar="SHARE",
         type=share(whole=True),
         help="share of time that checking may add: 5%%, 0.05; 100%% checks every step (default: the first 1,000 steps, "
-        "then 5%%)",
+        "5,000 without a GPU, then 5%%)",
     )
     made.add_argument("--record", metavar="DIR", type=Path, help="record the run, for `trueloop recheck DIR`")
     made.add_argument("--fail-fast", action="store_true", help="end the run at the first error")

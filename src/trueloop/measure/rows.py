@@ -46,8 +46,10 @@ def stretches(rows: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def as_series(rows: Tensor) -> Tensor:
-    """[rows, time]: of [rows, time, features] the first feature."""
-    return rows if rows.ndim == 2 else rows[:, :, 0]
+    """[rows, time]: of [rows, time, features] the first feature, of [rows, channels, time] the first channel."""
+    if rows.ndim == 2:
+        return rows
+    return rows[:, 0] if rows.shape[2] > 2 * rows.shape[1] else rows[:, :, 0]
 
 
 def later_windows(rows: Tensor, others: Tensor) -> int:

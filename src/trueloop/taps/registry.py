@@ -2,7 +2,8 @@
 
 The first steps of a run are always watched. Then watched windows alternate with pauses, unless watching costs less than
 the budget. The length of a pause follows from the *measured* cost: the time of watched steps against unwatched ones in
-this run. Without a budget of the user's, the first thousand steps are watched whatever they cost.
+this run. Without a budget of the user's, the first thousand steps (five thousand without a GPU) are watched whatever
+they cost.
 """
 
 from collections import Counter
@@ -10,6 +11,8 @@ from collections.abc import Callable
 from statistics import fmean, median
 from time import perf_counter_ns
 from typing import Final
+
+import torch
 
 from trueloop.event import Place
 from trueloop.taps.activation import ActivationTap
@@ -42,6 +45,7 @@ __all__ = ["TapRegistry"]
 
 FIRST_WINDOW: Final = 16  # Steps that are always watched: enough for rules that need several steps in a row
 FREE_STEPS: Final = 1000  # The same without a budget of the user's: most bugs have shown themselves by then
+FREE_ON_HOST: Final = 5000  # The same in a process without a GPU: such runs are short
 USUAL_BUDGET: Final = 0.05  # After them, without a budget of the user's
 WINDOW: Final = 6  # Steps of each later window: a step is compared with the one before it
 FIRST_PAUSE: Final = 60  # Steps of the first pause, before the cost is known
@@ -73,7 +77,8 @@ class TapRegistry:
         ]  # fmt: skip
         always = (OptimizerTap,)  # it counts the steps
         self._taps = [tap for tap in every if isinstance(tap, always) or bus.has_subscribers(*tap.topics)]
-        self._next_change = FREE_STEPS if budget is None else FIRST_WINDOW
+        self._free = budget is None
+        self._next_change = FREE_STEPS if self._free else FIRST_WINDOW
         self._pause_began = 0
         self._stayed = False  # The latest window was prolonged, because watching costs less than the budget
         self._times: dict[bool, list[int]] = {True: [], False: []}
@@ -119,6 +124,8 @@ class TapRegistry:
         bus.deep = bus.step < bus.deep_until
         if bus.step in EDGES:
             self._for_each(lambda tap: tap.window_changed())
+        if self._free and bus.step == FREE_STEPS and not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+            self._next_change = FREE_ON_HOST
         if self.budget < 1 and bus.step >= self._next_change:
             self._fall_asleep() if bus.awake else self._wake_up()
 

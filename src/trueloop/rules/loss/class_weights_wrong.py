@@ -1,9 +1,10 @@
-"""LOS113 class-weights-wrong: class weights grow with the frequency of a class, or remove a class.
+"""LOS113 class-weights-wrong: class weights grow with the frequency, belong to other classes, or remove a class.
 
 What it sees
 ------------
 The `weight` of a cross entropy beside the classes of its targets. The frequent classes have the large weights and the
-rare ones the small weights, or a class that occurs has the weight 0, and is neither the first nor the last one.
+rare ones the small weights; or the weights are those that balance the classes, but given to other classes; or a class
+that occurs has the weight 0, and is neither the first nor the last one.
 
 Why it hurts
 ------------
@@ -33,6 +34,8 @@ __all__ = ["ClassWeightsWrong"]
 
 TARGETS: Final = 100
 RATIO: Final = 2.0  # of the largest to the smallest, in weights and in counts
+FEWEST: Final = 20  # sampled targets of a class: fewer do not show its frequency
+CLOSE: Final = 1.5  # of the largest to the smallest product of weight and count, for weights that balance the classes
 
 
 class ClassWeightsWrong(Rule, code="LOS113", severity=Severity.WARNING):
@@ -70,6 +73,17 @@ class ClassWeightsWrong(Rule, code="LOS113", severity=Severity.WARNING):
             return
         if max(weights) < RATIO * min(weights) or max(counts) < RATIO * min(counts):
             return
+        if _is_reordered(weights, counts):
+            rare = min(pairs, key=lambda p: p[1])
+            yield self.finding(
+                event,
+                f"The class weights balance the classes only in another order: class {rare[2]}, the rarest "
+                f"({rare[1]} of {sum(counts)} sampled targets), weighs {rare[0]:.3g}, and the largest weight is "
+                f"{max(weights):.3g}.",
+                fix="Count the classes in the order of their indices: `torch.bincount(labels)`.",
+                evidence=evidence,
+            )
+            return
         if _rank_agreement(weights, counts) < 0.99:
             return
         ratio = (max(weights) / min(weights)) / (max(counts) / min(counts))
@@ -83,6 +97,21 @@ class ClassWeightsWrong(Rule, code="LOS113", severity=Severity.WARNING):
             fix="Use the inverse: `counts.sum() / (len(counts) * counts)`.",
             evidence=evidence,
         )
+
+
+def _is_reordered(weights: list[float], counts: list[int]) -> bool:
+    """Sorted, the weights are the inverse of the sorted counts (or of their roots); as they stand, they are not."""
+    if len(counts) < 3 or min(counts) < FEWEST:
+        return False
+    ordered = list(zip(sorted(weights), sorted(counts, reverse=True), strict=True))
+    for power in (1.0, 0.5):
+        if max(counts) / min(counts) < RATIO ** (1 / power):
+            continue
+        balanced = [w * c**power for w, c in ordered]
+        given = [w * c**power for w, c in zip(weights, counts, strict=True)]
+        if max(balanced) < CLOSE * min(balanced) and max(given) > RATIO * CLOSE * min(given):
+            return True
+    return False
 
 
 def _rank_agreement(one: list[float], other: list[int]) -> float:

@@ -75,7 +75,7 @@ class WeightCopyNeverReplaced(Rule, code="OPT126", severity=Severity.WARNING):
         self._second = self._second or (event.phase == "training" and bool(trained) and bool(aside))
 
     def on_run_ended(self, end: RunEnded) -> Findings:
-        if end.step < STEPS or end.reason != "finished" or end.unwatched_steps or len(self._loads) >= SEEN:
+        if end.step < STEPS or end.reason != "finished" or len(self._loads) >= SEEN:
             return
         if self._follows or not self._second:
             return
