@@ -94,6 +94,7 @@ class DatasetRedrawn(Event):
     refused: str  # why nothing could be measured; empty otherwise
     rewritten: str  # the attribute that a draw changed, so that the same key gave a different sample; empty: none
     values: tuple[float, ...]  # the largest value of the sample at each of those draws
+    rewritten_share: float  # of the elements of the sample, which differed
     rewritten_place: Place | None
     identical_across: Literal["", "workers", "epochs", "samples"]  # across what random draws repeat; empty: nothing
     cause: Literal["", "generator", "worker_init_fn", "seed", "dataset"]

@@ -38,6 +38,7 @@ SECONDS: Final = 8.0  # time limit on a busy machine; alone it takes 0.05 to 2 s
 SLOW: Final = 0.05  # seconds per sample above which the dataset is skipped: it is drawn up to forty times
 DATASETS: Final = 4  # datasets of one run: training, validation, test, and one more
 KEYS: Final = 3  # samples to draw
+DRAWS: Final = 4  # of each, to see a write that happens with a probability
 SEED: Final = 20_011  # base seed of a pass
 NEXT_SEED: Final = 70_001  # base seed of the next pass
 WHOLE: Final = 16 * 2**20  # bytes of an array to copy completely; of a larger one, the drawn rows
@@ -56,6 +57,7 @@ class _Answer:
     samples: int = 0
     rewritten: str = ""
     values: tuple[float, ...] = ()
+    rewritten_share: float = 0.0
     rewritten_place: Place | None = None
     identical_across: Alike = ""
     cause: Cause = ""
@@ -254,9 +256,46 @@ class _Redraw:
             if _Sample(self.dataset[key]).digest == first.digest:
                 part = changed[0].part
                 answer.rewritten, answer.values = _shown(part), (first.largest, second.largest)
+                answer.rewritten_share = first.differing(second)
                 written = _line_that_changes(changed[0], self.dataset, key)
                 answer.rewritten_place = written or _getitem_place(self.dataset) or _place_of(part)
                 return
+        for key in self.keys * DRAWS:
+            if self._piles_up(answer, key, rows):
+                return
+
+    def _piles_up(self, answer: _Answer, key: Any, rows: list[Any]) -> bool:
+        """Does a random write of one draw (an erased patch) remain in the sample of the next one, which writes too?"""
+        parts = list(parts_of(self.dataset, rows))
+        length = len(self.dataset)
+        stored = [_Stored(part, rows) for part in parts if not is_generator(part.value)]
+        written = _Sample(self.dataset[key])
+        changed = [item for item in stored if item.holds(written, length) and item.changed()]
+        if not changed:
+            return False
+        chance = RandomStates([part.value for part in parts if is_generator(part.value)])
+        kept = [_Stored(part, rows) for part in parts if not is_generator(part.value)]
+
+        def drawn_from(contents: list[_Stored]) -> _Sample:
+            for item in contents:
+                item.restore()
+            chance.restore()
+            return _Sample(self.dataset[key])
+
+        after, alone = drawn_from(kept), drawn_from(stored)
+        if after.digest == alone.digest or not changed[0].changed():
+            return False
+        if drawn_from(kept).digest != after.digest or drawn_from(stored).digest != alone.digest:
+            return False  # something else decides too: a counter, a generator of its own
+        part = changed[0].part
+        answer.rewritten, answer.values = _shown(part), (alone.largest, after.largest)
+        answer.rewritten_share = alone.differing(after)
+        for item in stored:
+            item.restore()
+        chance.restore()
+        line = _line_that_changes(changed[0], self.dataset, key)
+        answer.rewritten_place = line or _getitem_place(self.dataset) or _place_of(part)
+        return True
 
 
 class _Stored:
@@ -273,6 +312,12 @@ class _Stored:
         self.remember()
         self.sizes = {int(numpy.prod(value.shape)), int(numpy.prod(value.shape[1:]))}
         """Number of elements of all, and of one row: a sample has one of these sizes."""
+
+    def holds(self, sample: "_Sample", length: int) -> bool:
+        """Is this the sample, or rows for all samples, and no small buffer of some?"""
+        shape = tuple(self._value.shape)
+        rows = len(shape) > 0 and shape[0] >= length and int(numpy.prod(shape[1:])) in sample.sizes
+        return rows or int(numpy.prod(shape)) in sample.sizes
 
     def remember(self) -> None:
         self._copy = self._copied()
@@ -299,6 +344,12 @@ class _Sample:
         self.sizes = {int(numpy.prod(array.shape)) for array in arrays} - {1}
         numbers = [float(a.max()) for a in arrays if a.shape and _is_real(a) and int(numpy.prod(a.shape))]
         self.largest = numbers[0] if numbers else 0.0
+        self._arrays: list[Any] = [a.detach().clone() if isinstance(a, Tensor) else a.copy() for a in arrays]
+
+    def differing(self, other: "_Sample") -> float:
+        """The share of elements that differ."""
+        pairs = [(a, b) for a, b in zip(self._arrays, other._arrays, strict=False) if a.shape == b.shape]
+        return sum(int((a != b).sum()) for a, b in pairs) / max(1, sum(int(numpy.prod(a.shape)) for a, _ in pairs))
 
 
 def _is_real(array: Any) -> bool:

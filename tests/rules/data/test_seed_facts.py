@@ -62,6 +62,7 @@ REDRAWN = DatasetRedrawn(
     refused="",
     rewritten="",
     values=(),
+    rewritten_share=0.0,
     rewritten_place=None,
     identical_across="workers",
     cause="generator",

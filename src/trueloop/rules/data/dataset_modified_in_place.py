@@ -4,9 +4,10 @@ What it sees
 ------------
 A few samples of each dataset are drawn repeatedly in a copy of the process, before the first batch. With all random
 states restored, the same index gave a different value; the data stored in the dataset had been written to; and with
-that data restored, the first value came back. So reading the sample changed it. In the run itself, a batch that shares
-memory with the dataset (no collate function copied it) is compared again after its step, to see if the loop wrote to
-it.
+that data restored, the first value came back. So reading the sample changed it. Or each draw writes something else (an
+erased patch, masked words), and what one draw wrote remains in the sample of the next. In the run itself, a batch that
+shares memory with the dataset (no collate function copied it) is compared again after its step, to see if the loop
+wrote to it.
 
 Data without a dataset class (a tensor, a list of tensors): in recorded steps, rows of the script's own tensor are
 written in place and go into a model. Later the same rows have changed again, nearly all in one way:
@@ -62,12 +63,14 @@ class DatasetModifiedInPlace(Rule, code="DAT107", severity=Severity.ERROR):
             self._refused = f"{event.dataset} could not be tested: {event.refused}"
         if event.rewritten:
             first, second = event.values
+            how = f"its largest value was {first:.4g} at one draw and {second:.4g} at the next"
+            if f"{first:.4g}" == f"{second:.4g}":
+                how = f"{event.rewritten_share:.1%} of its values are still changed when it is read again"
             yield self.finding(
                 event,
-                f"Reading a sample of {event.dataset} modifies {event.rewritten} in place: its largest value was "
-                f"{first:.4g} at one draw and {second:.4g} at the next.",
+                f"Reading a sample of {event.dataset} modifies {event.rewritten} in place: {how}.",
                 fix="Create a new tensor (`x = x / 255`, or `.clone()` first) instead of writing to the stored one.",
-                evidence=facts(event, "dataset modified=rewritten largest_values=values"),
+                evidence=facts(event, "dataset modified=rewritten largest_values=values changed_share=rewritten_share"),
                 place=event.rewritten_place,
             )
 
