@@ -1,5 +1,6 @@
 """Rows of tensors by their content: digests of whole rows, and of stretches of numbers inside them."""
 
+from functools import lru_cache
 from typing import Final
 
 import torch
@@ -13,6 +14,7 @@ SHIFTS: Final = 256
 CLOSE: Final = 0.005  # mean squared difference of two stretches, as a share of their variance
 CLOSER: Final = 0.1  # than the nearest window that is not shifted: a periodic series has those too
 _ODD: Final = 0x9E3779B97F4A7C15 - 2**64
+_MIXING: Final = 0xBF58476D1CE4E5B9 - 2**64
 
 
 def digests(rows: Tensor) -> list[int]:
@@ -24,12 +26,22 @@ def digests(rows: Tensor) -> list[int]:
 def _mixed(rows: Tensor) -> Tensor:
     flat = rows.detach().reshape(rows.shape[0], -1)
     # + 0.0: the two zeros are equal
-    bits = (flat.float() + 0.0).contiguous().view(torch.int32) if flat.dtype.is_floating_point else flat
-    bits = bits.long()
-    places = torch.arange(1, flat.shape[1] + 1, device=flat.device)
-    mixed = (bits + 1) * ((places * _ODD) ^ (places << 17))
-    mixed = mixed ^ (mixed >> 29)
-    return (mixed * _ODD).sum(1)
+    if flat.dtype.is_floating_point:
+        floats = flat.float() + 0.0
+        floats = torch.nn.functional.pad(floats, (0, 1)) if flat.shape[1] % 2 else floats
+        pairs = floats.contiguous().view(torch.int64)  # two numbers at once: this runs beside small models, often
+        bits = pairs ^ (pairs >> 29)  # round numbers end in zeros
+    else:
+        bits = flat.long()
+    return (bits * _factors(bits.shape[1]).to(flat.device)).sum(1)
+
+
+@lru_cache(maxsize=64)
+def _factors(count: int) -> Tensor:
+    """An odd pseudo-random number for each place in a row."""
+    numbers = torch.arange(1, count + 1, device="cpu") * _ODD
+    numbers = (numbers ^ (numbers >> 30)) * _MIXING
+    return (numbers ^ (numbers >> 27)) * _ODD | 1
 
 
 def stretches(rows: Tensor) -> tuple[Tensor, Tensor]:
