@@ -6,8 +6,10 @@ from typing import Final
 
 __all__ = ["HELD_OUT", "TRAINING", "says_held_out", "says_monte_carlo", "words_of"]
 
-HELD_OUT: Final = frozenset({"val", "valid", "validation", "test", "dev", "holdout", "heldout"})
-TRAINING: Final = frozenset({"train", "training", "trn", "fit"})
+HELD_OUT: Final = frozenset(
+    {"val", "va", "vl", "valid", "validation", "test", "te", "tst", "dev", "holdout", "heldout", "unseen"}
+)
+TRAINING: Final = frozenset({"train", "training", "tr", "trn", "fit"})
 
 
 def words_of(name: str) -> list[str]:

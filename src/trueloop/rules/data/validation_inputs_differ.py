@@ -5,7 +5,8 @@ What it sees
 The inputs of a model are sampled in training and in evaluation. For some features, or for all of them, the mean moved
 by many standard deviations, or the spread is several times larger or smaller. Mean and percentiles must agree on it.
 Half of that is enough for one feature among others that stay, if the model's outputs, which agree with the targets of
-training rows, no longer do in evaluation.
+training rows, no longer do in evaluation. A feature in larger units (inches for millimetres) is also recognized after
+normalization: it has the same shape, varies at least eight times less, and lies where no training row lies.
 
 Why it hurts
 ------------
@@ -24,12 +25,12 @@ Use instead
 When it is fine
 ---------------
 Not reported: shifts below six standard deviations (a later year, a different site), rare large values, features that
-hardly vary in training or are mostly one value, single features that cover a small part of their training range (one
-site, the last weeks), and fewer than 48 rows in either phase. A test on shifted data is meant to differ: allow it
-there.
+hardly vary in training or are mostly one value, single features that cover a small part of their training range or go
+on where it ends (one site, the last weeks), and fewer than 48 rows in either phase. A test on shifted data is meant to
+differ: allow it there.
 """
 
-from typing import Final
+from typing import Final, Literal
 
 from trueloop.event import AnswersCompared, Column, InputsSummarized, RunEnded, StepProgram
 from trueloop.rules.program_view import ProgramView
@@ -45,6 +46,10 @@ HALF: Final = 0.5
 STAYS: Final = 0.75  # standard deviations that the other features may move
 FEWEST: Final = 3  # features
 LOST: Final = 0.4  # correlation of outputs and targets, in evaluation less than in training
+AWAY: Final = 1.5  # standard deviations: a feature in larger units lies in a small place beside the others
+SMALL: Final = 8.0  # how much less it varies there
+ALIKE: Final = 0.35  # standard deviations: difference of the percentiles of one shape
+FLAT: Final = 4.0  # standard deviations from end to end: a counter or a time, which continues where training ended
 SHOWN: Final = 4
 
 
@@ -90,6 +95,9 @@ class ValidationInputsDiffer(Rule, code="DAT112", severity=Severity.WARNING):
         alone = len(pairs) >= FEWEST and moved == 1 and training.model in self._lost
         least = HALF if alone else 1.0
         differing = [(index, one, other) for index, (one, other) in pairs if all_narrow or _size(one, other) >= least]
+        if not differing and len(pairs) >= FEWEST and 1 <= moved <= HALF * len(pairs):
+            rescaled = [(index, one, other) for index, (one, other) in pairs if _is_rescaled(one, other)]
+            differing = rescaled if len(rescaled) == moved else []
         if differing:
             yield self._report(training, evaluation, differing)
 
@@ -144,3 +152,22 @@ def _is_narrow(one: Column, other: Column) -> bool:
         return False
     width_there = other.high - other.low
     return width_there > 0 and min((one.high - one.low) / width_there, one.deviation / other.deviation) >= NARROW
+
+
+def _is_rescaled(one: Column, other: Column) -> bool:
+    """Numbers of one shape, many times smaller than in training, in a place where training has none.
+
+    A time or a level of prices continues where the training rows end: the gap must be as wide as all values there."""
+    if not _is_judged(one) or other.distinct < LEAST_ROWS / 2 or other.deviation <= 0:
+        return False
+    small = min((one.high - one.low) / max(other.high - other.low, 1e-12), one.deviation / other.deviation) >= SMALL
+    gap = max(one.smallest - other.largest, other.smallest - one.largest)
+    flat = any(column.largest - column.smallest < FLAT * column.deviation for column in (one, other))
+    empty = gap >= (3 if flat else 1) * (other.largest - other.smallest)
+    alike = all(abs(_relative(one, end) - _relative(other, end)) <= ALIKE for end in ("low", "high"))
+    return small and empty and alike and abs(other.mean - one.mean) >= AWAY * one.deviation
+
+
+def _relative(column: Column, end: Literal["low", "high"]) -> float:
+    value = column.low if end == "low" else column.high
+    return (value - column.mean) / column.deviation
