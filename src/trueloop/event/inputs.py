@@ -7,7 +7,7 @@ from trueloop.event.base import Event, Place
 
 __all__ = ["Alignment", "AnswersCompared", "Column", "ConstantPart", "InputsSummarized", "Labels", "MemoryOrder"]
 __all__ += ["RenamedPart", "Repeated", "RowsCompared", "ShiftedPart", "SoftTargetsCompared", "StoredOrderCompared"]
-__all__ += ["TargetsAligned", "TargetsSummarized"]
+__all__ += ["TargetsAligned", "TargetsSummarized", "TokensCounted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +85,20 @@ class InputsSummarized(Event):
     transferred_rows: int = 0
     noise: bool = False  # all numbers of a row have one distribution and do not correlate: they may be random draws
     memory_order: MemoryOrder | None = None  # None: as the shape says, or not known
+
+
+@dataclass(frozen=True, slots=True)
+class TokensCounted(Event):
+    """Token ids that entered a model without padding, in one phase: flat with offsets, as a list, or one sequence per
+    call. `place`: the call of the model."""
+
+    model: int
+    name: str
+    phase: Literal["training", "evaluation"]
+    rows: int  # sequences
+    most_common: tuple[int, float]  # the most frequent id, its share
+    token_count: int  # distinct tokens
+    table: int  # rows of the model's largest embedding
 
 
 @dataclass(frozen=True, slots=True)

@@ -275,7 +275,8 @@ def _is_batch(tensor: Any) -> TypeGuard[Tensor]:
 
 
 def _largest_table(call: ModuleCall) -> int:
-    return max((m.num_embeddings for m in call.module.modules() if isinstance(m, nn.Embedding)), default=0)
+    tables = (nn.Embedding, nn.EmbeddingBag)
+    return max((m.num_embeddings for m in call.module.modules() if isinstance(m, tables)), default=0)
 
 
 def _first_of_each(rows: Tensor) -> list[int]:

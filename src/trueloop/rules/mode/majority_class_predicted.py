@@ -23,7 +23,7 @@ Report recall and precision per class or the balanced accuracy, and give rare cl
 When it is fine
 ---------------
 Not reported: fewer than 50 steps, classes that are balanced (an untrained model), batches with fewer than 8 labels of
-the rare class, evaluations in the first 80 % of the run, and models that also predict the rare class.
+the rare class, evaluations in the first 70 % of the run, and models that also predict the rare class.
 """
 
 from typing import Final
@@ -35,7 +35,7 @@ from trueloop.rules.rule import Findings, Rule, Severity
 __all__ = ["MajorityClassPredicted"]
 
 STEPS: Final = 50
-RECENT: Final = 0.8  # of the run's steps: an earlier evaluation says nothing about the trained model
+RECENT: Final = 0.7  # of the run's steps: an earlier evaluation says nothing about the trained model
 RARE: Final = 8  # labels of the other class that were all missed
 MAJORITY: Final = 0.75
 _EQUALS: Final = ("eq", "__eq__", "ne", "__ne__")

@@ -6,8 +6,8 @@ An error: the optimizer updates a parameter with `requires_grad=False`. It was f
 and still has a gradient: zeros (`zero_grad(set_to_none=False)`), with which weight decay and momentum still act, or its
 last gradient, which nothing clears.
 
-A warning: in a model that trains, batch norm layers with frozen weights are in train mode, and their running statistics
-follow the batches.
+A warning: in a model that trains, or in a trained backbone that is frozen whole beside it, batch norm layers with
+frozen weights are in train mode, and their running statistics follow the batches.
 
 Why it hurts
 ------------
@@ -33,7 +33,7 @@ When it is fine
 Not reported: frozen parameters without a gradient (`zero_grad()` sets it to None, and the optimizer skips them); the
 first step after freezing, if its backward came before; gradients that your code assigns; a discriminator frozen while
 its generator trains; batch norm in eval mode, without weights, or in a network that follows another one (EMA, momentum
-encoder).
+encoder); random networks whose statistics settle only now.
 
 If statistics should follow new data while the weights stay: `# trueloop: allow[frozen-layer-updated]`.
 """
