@@ -3,7 +3,7 @@
 What it sees
 ------------
 The `weight` of a cross entropy beside the classes of its targets. The frequent classes have the large weights and the
-rare ones the small weights; or the weights are those that balance the classes, but given to other classes; or a class
+rare ones the small weights; or the numbers balance the classes, but are given to other classes; or a class
 that occurs has the weight 0, and is neither the first nor the last one.
 
 Why it hurts
