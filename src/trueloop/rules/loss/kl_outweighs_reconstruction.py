@@ -5,7 +5,8 @@ What it sees
 A variational model, found by what runs: learned means plus noise times learned deviations. Its loss is read as a
 weighted sum, so the weight of one element of the KL term can be compared with that of one element of the
 reconstruction, whatever means, sums and factors lie between. Late in the run, all latents are pure noise, and
-the KL term weighs many times more than in the evidence bound; or the latents say little, and the KL term is a sum over
+the KL term weighs many times more than in the evidence bound (most latents are, if the KL term is also a sum over
+latents while the reconstruction is a mean over features); or the latents say little, and the KL term is a sum over
 the batch while the reconstruction is a mean over it.
 
 Why it hurts
@@ -30,6 +31,7 @@ Not reported: some unused latents beside used ones, terms with the same reductio
 steps, looks in the first quarter of the run, and noise on weights or actions.
 """
 
+from math import prod
 from typing import Final, NamedTuple
 
 from trueloop.event import LatentsMeasured, Operation, Place, RunEnded, StepProgram
@@ -42,6 +44,7 @@ __all__ = ["KlOutweighsReconstruction"]
 STEPS: Final = 100
 SHARE: Final = 0.25  # of the run, after which a look counts
 LITTLE: Final = 0.6  # nats of a latent
+ALMOST_NONE: Final = 0.1  # nats of a latent, on average
 HEAVY: Final = 8.0  # the weight of the KL term in an evidence bound is 1
 _SUMS: Final = ("add", "__add__", "__radd__", "add_", "__iadd__")
 _PRODUCTS: Final = ("mul", "__mul__", "__rmul__", "multiply", "mul_", "__imul__")
@@ -52,6 +55,7 @@ _BESIDE: Final = VIEWS | {"broadcast_tensors", "sub", "__sub__", "div", "__trued
 class _Terms(NamedTuple):
     weight: float  # of an element of the KL term, over that of an element of the reconstruction
     over_batch: bool  # the KL term is a sum over the batch, the reconstruction a mean
+    over_features: bool  # the KL term is a sum over latents, the reconstruction a mean over features
     divergence: str  # how the terms are reduced
     reconstruction: str
     place: Place | None
@@ -83,7 +87,8 @@ class KlOutweighsReconstruction(Rule, code="LOS130", severity=Severity.WARNING):
             return
         none = last.active == 0 and terms.weight >= HEAVY
         little = last.divergence < LITTLE and terms.over_batch and terms.weight >= 2
-        if not none and not little:
+        few = 2 * last.active <= last.latents and last.divergence < ALMOST_NONE
+        if not none and not little and not (few and terms.over_features and terms.weight >= HEAVY):
             return
         yield self.finding(
             last,
@@ -114,8 +119,9 @@ def _terms(view: ProgramView, loss: int) -> _Terms | None:
     over_batch = (
         kl.divided == 1 and abs(divided - rows) < 0.5 and rows > 1 and view.values[kl.value].shape[:1] == (rows,)
     )
+    over_features = divided >= 0.99 * prod(_shape(view, error)) and kl.divided <= rows + 0.5
     return _Terms(
-        2 * kl.weight / weight, over_batch, _reduced(kl.divided, view.values[kl.value].shape),
+        2 * kl.weight / weight, over_batch, over_features, _reduced(kl.divided, view.values[kl.value].shape),
         _reduced(divided, _shape(view, error)), view.place_of(view.through_views(loss)),
     )  # fmt: skip
 
