@@ -3,7 +3,8 @@
 What it sees
 ------------
 In recorded training steps, fresh random numbers are added to data on the way into a model, and their range is more than
-ten times that of the data.
+ten times that of the data; or normal noise has 1.5 times the largest standard deviation that numbers in the range of
+the data can have, and the model is evaluated without noise.
 
 Why it hurts
 ------------
@@ -19,21 +20,29 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: noise that is also a target (diffusion), noise without data (generators), and smaller noise.
+Not reported: noise that is also a target (diffusion), noise without data (generators), and smaller noise; below ten
+times also denoisers, whose targets are the clean data, noise of several levels, and models that are evaluated with
+noise.
 """
 
 from collections import Counter
+from math import log, prod, sqrt
 from typing import Final
 
-from trueloop.event import Place, StepProgram
-from trueloop.rules.program_view import RANDOM, ProgramView
+from trueloop.event import Place, RunEnded, StepProgram
+from trueloop.finding import Finding
+from trueloop.rules.program_view import LOSSES, RANDOM, ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["NoiseDrownsInput"]
 
 RATIO: Final = 10.0
+DROWNS: Final = 1.5  # deviation of noise, of the largest that numbers in the range of the data can have
+CLEAN: Final = 1.5  # range of evaluated inputs, of that of the data
+LEAST: Final = 100  # numbers
 PROGRAMS: Final = 2
 _ADDS: Final = frozenset({"add", "__add__", "__radd__", "__iadd__", "add_"})
+_NORMAL: Final = frozenset({"randn", "randn_like", "normal", "normal_"})
 _SCALES: Final = frozenset({"mul", "__mul__", "__rmul__", "mul_"})
 
 
@@ -42,12 +51,20 @@ class NoiseDrownsInput(Rule, code="DAT124", severity=Severity.WARNING):
 
     def __init__(self) -> None:
         self._seen: Counter[Place | None] = Counter()
+        self._large: dict[Place | None, tuple[StepProgram, float, float]] = {}
+        """Noise that is larger than the data, but not many times."""
+        self._evaluated: dict[int, float] = {}  # the largest range of the inputs of each model
 
     def on_step_program(self, event: StepProgram) -> Findings:
-        if event.phase != "training":
-            return
         view = ProgramView(event)
+        if event.phase != "training":
+            for use in (use for use in event.models if not use.grad and not use.training):
+                known = [i for i in use.inputs if i < len(event.values) and event.values[i].origin != "parameter"]
+                found = max((_range(view, index) or 0.0 for index in known), default=0.0)
+                self._evaluated[use.model] = max(found, self._evaluated.get(use.model, 0.0))
+            return
         entering = {index for use in event.models for given in use.inputs for index in view.behind(given)}
+        wanted = {index for use in _losses(view) for index in (use, *view.behind(use))}
         for operation in event.operations:
             if operation.name not in _ADDS or len(operation.inputs) != 2 or operation.outputs[0] not in entering:
                 continue
@@ -57,17 +74,51 @@ class NoiseDrownsInput(Rule, code="DAT124", severity=Severity.WARNING):
                     continue
                 if view.values[data].grad:
                     continue  # it is trained: a prompt, an adversarial perturbation
-                if None in ranges or not ranges[0] or ranges[1] < RATIO * ranges[0]:  # type: ignore[operator]
+                if ranges[0] is None or ranges[1] is None or not ranges[0]:
+                    continue
+                if ranges[1] < RATIO * ranges[0]:
+                    if _deviation(view, noise) >= DROWNS * ranges[0] / 2 and data not in wanted:
+                        self._large[operation.place] = (event, ranges[0], ranges[1])
                     continue
                 self._seen[operation.place] += 1
                 if self._seen[operation.place] == PROGRAMS:
-                    yield self.finding(
-                        event,
-                        f"Noise with a range of {ranges[1]:.3g} is added to inputs with a range of {ranges[0]:.3g}.",
-                        fix="Scale the noise to the data: a tenth of its standard deviation, for a start.",
-                        evidence={"input_range": ranges[0], "noise_range": ranges[1]},
-                        place=operation.place,
-                    )
+                    yield self._found(event, operation.place, ranges[0], ranges[1])
+
+    def on_run_ended(self, _: RunEnded) -> Findings:
+        for place, (event, data, noise) in self._large.items():
+            evaluated = [self._evaluated.get(use.model, 0.0) for use in event.models]
+            if self._seen[place] < PROGRAMS and evaluated and all(0 < found <= CLEAN * data for found in evaluated):
+                yield self._found(event, place, data, noise)
+
+    def _found(self, event: StepProgram, place: Place | None, data: float, noise: float) -> Finding:
+        return self.finding(
+            event,
+            f"Noise with a range of {noise:.3g} is added to inputs with a range of {data:.3g}.",
+            fix="Scale the noise to the data: a tenth of its standard deviation, for a start.",
+            evidence={"input_range": data, "noise_range": noise},
+            place=place,
+        )
+
+
+def _losses(view: ProgramView) -> list[int]:
+    """What outputs are compared with: clean data may be what a denoiser is asked for."""
+    return [index for operation in view.operations if operation.name in LOSSES for index in operation.inputs[1:]]
+
+
+def _deviation(view: ProgramView, noise: int) -> float:
+    """The standard deviation of normal noise, from its range; 0: it has several levels, or another distribution."""
+    value = view.values[noise]
+    extent, count = _range(view, noise), prod(value.shape)
+    for _ in range(4):
+        maker = view.maker(noise)
+        if maker is None or maker.name in RANDOM:
+            break
+        if any(view.maker(index) is None and not view.values[index].constant for index in maker.inputs):
+            return 0.0
+        noise = next((index for index in maker.inputs if view.maker(index) is not None), maker.inputs[0])
+    if maker is None or maker.name not in _NORMAL or extent is None or count < LEAST:
+        return 0.0
+    return extent / (2 * sqrt(2 * log(count)))
 
 
 def _range(view: ProgramView, index: int) -> float | None:
