@@ -13,6 +13,7 @@ __all__ = ["Probed", "differs_by_call", "neighbors", "numbers_of_rows", "probe",
 
 MOST_ROWS: Final = 800
 LEAST_ROWS: Final = 200
+FEW_ROWS: Final = 140  # of a probe that is asked about its own rows
 LEAST_OF_CLASS: Final = 20
 NEIGHBORS: Final = 7
 RIDGE: Final = 0.05
@@ -30,7 +31,7 @@ def probe(rows: Tensor, targets: Tensor, classes: bool) -> Probed | None:
     frequent class is worth no more than a rare one; classes with few rows are left out."""
     chosen = _balanced(targets) if classes else torch.arange(len(rows))
     chosen = _spread(chosen)
-    if len(chosen) < LEAST_ROWS:
+    if len(chosen) < FEW_ROWS:
         return None
     flat = numbers_of_rows(rows[chosen])
     flat = standardized(flat, flat)

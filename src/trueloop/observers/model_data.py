@@ -30,6 +30,8 @@ FIRST_CALLS: Final = 32  # of a model in a phase, sampled all
 EVERY: Final = 16  # later calls
 MOST_CALLS: Final = 2000
 ROWS: Final = 256  # sampled from a call
+WHOLE_SET: Final = 1024  # sampled from a call of an evaluation, which may have all its rows
+NARROW: Final = 256  # numbers in a row, for that
 MOST_ROWS: Final = 2048  # of a phase
 MOST_ELEMENTS: Final = 2**21  # kept of a phase
 ON_DEVICE: Final = 6  # calls on a device that are sampled: each makes the host wait
@@ -37,7 +39,7 @@ MOST_TARGETS: Final = 100_000
 LEAST_NEW: Final = 48  # evaluated rows that were not trained on
 TRAINED: Final = 0.3  # of the sampled rows of a batch: with more, it is training data
 HALF: Final = 0.5
-LEAST_PAIRS: Final = 200  # rows with targets for a probe
+LEAST_PAIRS: Final = 140  # rows with targets for a probe
 WIDEST: Final = 1024  # numbers in a row for a probe
 MOST_OUTPUTS: Final = 64  # of a row
 _EQUALS: Final = ("eq", "__eq__", "ne", "__ne__")
@@ -64,6 +66,7 @@ class _Waiting:
 
     entry: _Input
     size: int  # of the batch
+    most: int  # rows that are sampled
     rows: Tensor  # sampled
     kept: bool
 
@@ -122,10 +125,14 @@ class ModelDataObserver(Observer):
             entry = self._inputs[key] = _Input(call.place, tuple(tensor.shape), _largest_table(call), arguments)
         if tensor.shape[1:] != entry.shape[1:]:
             return
-        rows = evenly_spaced(tensor.detach(), ROWS)
+        whole = phase == "evaluation" and tensor[0].numel() <= NARROW and entry.sampled < MOST_ROWS // 2
+        most = WHOLE_SET if whole else ROWS
+        if self._pending:
+            most = self._pending[0].most
+        rows = evenly_spaced(tensor.detach(), most)
         if rows[0].numel() > MOST_ELEMENTS // ROWS:
             return
-        waiting = _Waiting(entry, tensor.shape[0], rows.cpu().clone(), False)
+        waiting = _Waiting(entry, tensor.shape[0], most, rows.cpu().clone(), False)
         self._pending.append(waiting)
         if entry.sampled < MOST_ROWS and entry.elements < MOST_ELEMENTS:
             waiting.kept = True
@@ -141,7 +148,7 @@ class ModelDataObserver(Observer):
         self._derived = {id(t): weakref.ref(t) for t in outputs}
         size = self._pending[0].size
         if outputs and outputs[0].ndim and outputs[0].shape[0] == size and outputs[0].numel() <= MOST_OUTPUTS * size:
-            sampled = evenly_spaced(outputs[0].detach(), ROWS)
+            sampled = evenly_spaced(outputs[0].detach(), self._pending[0].most)
             kept = self._answers.setdefault(self._latest, Answers())
             numbers = sampled.reshape(len(sampled), -1).cpu().float().clone()
             kept.add(self.bus.step, digests(self._pending[0].rows), numbers)
@@ -194,7 +201,7 @@ class ModelDataObserver(Observer):
         wide = targets.numel() // size
         if wide > MOST_OUTPUTS or (wide > 1 and targets.shape[0] != size):
             return None
-        known = evenly_spaced(targets.detach().reshape(size, wide), ROWS).cpu().clone()
+        known = evenly_spaced(targets.detach().reshape(size, wide), self._pending[0].most).cpu().clone()
         single = known.reshape(-1) if wide == 1 else None
         for waiting in self._pending:
             if waiting.kept and single is not None and waiting.entry.rows[-1] is waiting.rows:
