@@ -276,6 +276,9 @@ class _Codes:
         moved = {code: other for code, other in names.items() if code != other}
         if len(moved) < 2 or len(set(names.values())) < len(names):
             return None
+        elsewhere = torch.bincount(self.codes[trusted], minlength=len(self.values))
+        if sum(int(elsewhere[code]) < LEAST_OF_CODE for code in moved) > 1:
+            return None  # rows sorted by class: no row elsewhere shows what these codes look like
         mapped = self.codes.clone()
         for code, other in names.items():
             mapped[self.codes == code] = other

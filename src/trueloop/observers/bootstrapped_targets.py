@@ -59,6 +59,7 @@ class BootstrappedTargetsObserver(Observer):
     def _clear(self) -> None:
         self._values: dict[int, _Value] = {}
         self._inputs: list[list[float]] = []  # marks of the rows of the input, of each call of a model
+        self._memory: list[int] = []  # address of that input
         self._trained: list[int] = []  # calls with a graph
         self._sums: dict[int, tuple[weakref.ref[Tensor], _Target]] = {}
         self._targets: list[_Target] = []  # sums that a prediction was compared with
@@ -80,6 +81,7 @@ class BootstrappedTargetsObserver(Observer):
             given = call.args[0] if call.args else None
             fits = isinstance(given, Tensor) and given.ndim >= 2 and _is_read(given)
             self._inputs.append(row_marks(given.flatten(1)) if fits and isinstance(given, Tensor) else [])
+            self._memory.append(given.data_ptr() if fits and isinstance(given, Tensor) else 0)
             if call.grad:
                 self._trained.append(len(self._inputs) - 1)
 
@@ -155,7 +157,8 @@ class BootstrappedTargetsObserver(Observer):
         for target in targets if self._on else ():
             unread = [(name, ones) for name, number, ref, ones in target.flags if self._read.get(number) is not ref]
             rows = self._inputs[target.call]
-            same = any(self._inputs[number] == rows for number in self._trained)
+            memory = self._memory[target.call]  # one tensor for both networks is meant so: distillation
+            same = any(self._inputs[n] == rows and self._memory[n] != memory for n in self._trained)
             names = tuple(name for name, _ in unread)
             self.emit(TargetsBootstrapped, target.place, target.rows, target.discount, names,
                       unread[0][1] if unread else 0.0, same)  # fmt: skip

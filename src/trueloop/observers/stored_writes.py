@@ -83,7 +83,7 @@ class StoredWritesObserver(Observer):
         given = [t for t in tensors_in((call.args, call.kwargs), 64) if is_plain(t)]
         outputs = [t for t in tensors_in(call.output, 64) if is_plain(t)]
         writes = call.name in _WRITES or (call.name.endswith("_") and not call.name.endswith("__"))
-        if writes and call.name not in _NO_WRITES and given and isinstance(call.args[0], Tensor):
+        if writes and call.name not in _NO_WRITES and given and call.args and isinstance(call.args[0], Tensor):
             self._written(step, call, given)
         if any(_has(step.learned, t) for t in given):
             _note(step.learned, outputs)
