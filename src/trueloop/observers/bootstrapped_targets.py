@@ -46,6 +46,7 @@ class _Target:
     rows: int
     call: int
     discount: float
+    masked: bool
     flags: tuple[tuple[str, int, weakref.ref[Tensor], float], ...]  # name, identity, and share of ones
 
 
@@ -138,7 +139,7 @@ class BootstrappedTargetsObserver(Observer):
             for name, tensor in flags_in(variables, reward.numel()):
                 if tensor is not reward:
                     flags[id(tensor)] = (name, id(tensor), weakref.ref(tensor), float(tensor.double().mean()))
-        found = _Target(call.place, reward.numel(), value.call, value.discount, tuple(flags.values()))
+        found = _Target(call.place, reward.numel(), value.call, value.discount, value.masked, tuple(flags.values()))
         self._sums[id(output)] = (weakref.ref(output), found)
 
     def _compare(self, call: OperationCall, given: list[Tensor]) -> None:
@@ -157,7 +158,8 @@ class BootstrappedTargetsObserver(Observer):
         for target in targets if self._on else ():
             unread = [(name, ones) for name, number, ref, ones in target.flags if self._read.get(number) is not ref]
             rows = self._inputs[target.call]
-            memory = self._memory[target.call]  # one tensor for both networks is meant so: distillation
+            # one tensor for both networks may be meant so (distillation), unless ends of episodes are masked
+            memory = None if target.masked else self._memory[target.call]
             same = any(self._inputs[n] == rows and self._memory[n] != memory for n in self._trained)
             names = tuple(name for name, _ in unread)
             self.emit(TargetsBootstrapped, target.place, target.rows, target.discount, names,

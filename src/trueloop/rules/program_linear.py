@@ -58,7 +58,7 @@ def _inner(view: ProgramView, part: Part, maker: Operation) -> list[Part] | None
         return _product(view, part, maker)
     if name == "mean":
         count = _numel(view, inputs[0]) / max(1, _numel(view, part.value))
-        return [Part(inputs[0], part.weight / count, part.divided * count)]
+        return [Part(inputs[0], part.weight / count, part.divided * count)] if count else None
     if name in ("sum", "squeeze", "unsqueeze") or name in VIEWS - {"dropout", "Dropout", "expand", "expand_as"}:
         return [Part(inputs[0], part.weight, part.divided)] if name not in LOSSES else None
     if name in _JOINS:
