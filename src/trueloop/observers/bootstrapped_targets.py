@@ -160,7 +160,8 @@ class BootstrappedTargetsObserver(Observer):
             rows = self._inputs[target.call]
             # one tensor for both networks may be meant so (distillation), unless ends of episodes are masked
             memory = None if target.masked else self._memory[target.call]
-            same = any(self._inputs[n] == rows and self._memory[n] != memory for n in self._trained)
+            others = [number for number in self._trained if number != target.call]
+            same = any(self._inputs[n] == rows and self._memory[n] != memory for n in others)
             names = tuple(name for name, _ in unread)
             self.emit(TargetsBootstrapped, target.place, target.rows, target.discount, names,
                       unread[0][1] if unread else 0.0, same)  # fmt: skip
