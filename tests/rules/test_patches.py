@@ -65,6 +65,8 @@ NO_DIFF = {
     "evaluated-in-train-mode: Broken: the network is trained as a part of a larger module, and evaluated by itself",
     "every-rank-saves: Broken: a checkpoint in each epoch, through an open file",
     "frozen-layer-updated: Broken: batch norm in a frozen encoder",
+    "frozen-layer-updated: Broken: a trained backbone that only gives features",
+    "frozen-layer-updated: Broken: a frozen teacher in train mode",
     "frozen-layer-updated: Broken: an old gradient that is never cleared",
     "incomplete-accumulation-window: Broken: one epoch, and the run ends before the last step",
     "layers-in-a-plain-list: Broken: parameters in nested lists",
