@@ -160,3 +160,42 @@ def test_a_dataset_is_rehearsed_once(check: Callable[..., Checked]) -> None:
     [finding] = check(text, select=RULES).findings
     assert finding.name == "dataset-modified-in-place"
     assert finding.count == 1
+
+
+@pytest.mark.parametrize(
+    "dataset",
+    [
+        "range(300)",
+        "{i: torch.ones(4) * i for i in range(300)}",
+        "Slots()",
+        "NoLength()",
+        "Incomparable()",
+    ],
+)
+def test_any_object_with_items_is_a_dataset(dataset: str, check: Callable[..., Checked]) -> None:
+    """No weak references, no length, no comparison: no observer fails."""
+    text = f"""{HEAD}
+class Slots:
+    __slots__ = ("length",)
+    def __len__(self):
+        return 300
+    def __getitem__(self, index):
+        return torch.ones(4) * index
+class NoLength(Slots):
+    def __len__(self):
+        raise ValueError("not known")
+class Incomparable(Slots):
+    __hash__ = None
+    def __eq__(self, other):
+        raise RuntimeError("not comparable")
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for epoch in range(2):
+    for rows in DataLoader({dataset}, batch_size=30, sampler=range(300)):
+        rows = (rows[:, None] if rows.ndim == 1 else rows).expand(-1, 4).float() / 300
+        loss = (model(rows) - rows.sum(1, keepdim=True)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+    assert not check(text).verdict.failures

@@ -83,6 +83,22 @@ def test_an_evaluation_is_recorded_for_three_calls(monkeypatch: pytest.MonkeyPat
     assert all(number is not None for number in numbers)
 
 
+def test_an_evaluation_that_begins_with_a_call_knows_what_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run() -> None:
+        torch.manual_seed(0)
+        model = nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(6):
+            loss = model(torch.randn(16, 4) + 1).square().mean()
+            loss.backward()
+            optimizer.step()
+        with torch.no_grad():  # and no eval()
+            model(torch.randn(5, 4)).abs().mean().item()
+
+    (evaluation,) = [program for program in programs_of(run, monkeypatch) if program.phase == "evaluation"]
+    assert evaluation.values[evaluation.models[0].inputs[0]].shape == (5, 4)
+
+
 def test_the_losses_of_a_recorded_run_are_bit_identical(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = train()
     recorded: list[float] = []

@@ -12,6 +12,7 @@ STRETCH: Final = 4  # numbers in a row
 SHORTEST: Final = 16  # numbers in a window that is compared by values
 SHIFTS: Final = 256
 CLOSE: Final = 0.005  # mean squared difference of two stretches, as a share of their variance
+OFTEN: Final = 0.02  # of the numbers: a code for "missing" far outside the others is alike in all windows
 CLOSER: Final = 0.1  # than the nearest window that is not shifted: a periodic series has those too
 _ODD: Final = 0x9E3779B97F4A7C15 - 2**64
 _MIXING: Final = 0xBF58476D1CE4E5B9 - 2**64
@@ -73,6 +74,8 @@ def later_windows(rows: Tensor, others: Tensor) -> int:
     if width < SHORTEST or len(others) < 2:
         return 0
     rows, others = rows.double(), others.double()
+    if _has_code(torch.cat([rows, others])):
+        return 0
     unshifted = _distances(rows, others)
     near = torch.where(unshifted > 0, unshifted, torch.inf).amin(1) / width
     best = torch.full_like(near, torch.inf)
@@ -81,6 +84,18 @@ def later_windows(rows: Tensor, others: Tensor) -> int:
         found = _distances(ends, others[:, :-shift]).amin(1) / ends.shape[1]
         best = torch.minimum(best, torch.where(found < CLOSE * ends.var(1), found, torch.inf))
     return int((best < CLOSER * near).sum())
+
+
+def _has_code(numbers: Tensor) -> bool:
+    """Is one number frequent, and farther from all others than these are from each other?"""
+    for code in (numbers.amin(), numbers.amax()):
+        equal = numbers == code
+        others = numbers[~equal]
+        if len(others) and equal.double().mean() > OFTEN:
+            low, high = others.aminmax()
+            if max(code - high, low - code) > high - low:
+                return True
+    return False
 
 
 def _distances(rows: Tensor, others: Tensor) -> Tensor:

@@ -51,7 +51,7 @@ class StepProgramObserver(Observer):
         self._batch: set[int] = set()
         """Addresses of the storages of the latest batch."""
         self._buffers: dict[int, str] = {}
-        self._inputs: tuple[int, ...] = ()
+        self._inputs: tuple[int, ...] | None = None  # of the call under way; None: it began before the program
         self._loaded: weakref.WeakSet[nn.Module] = weakref.WeakSet()
         self._initial: dict[int, tuple[weakref.ref[Tensor], Fingerprint]] = {}  # of parameters that no optimizer holds
         self._elsewhere: set[int] = set()
@@ -72,6 +72,7 @@ class StepProgramObserver(Observer):
         self._elsewhere = {id(p) for module in self._loaded for p in module.parameters()}
         self._held = self.objects.held_ids().union(*(known.ids for known in self.objects.optimizers.values()))
         self._program = _Program([], [], [], [], {}, [], {})
+        self._inputs = None
         self._buffers = {id(b): name for _, model in self.objects.living_models() for name, b in model.named_buffers()}
 
     # -- what ran --
@@ -98,8 +99,7 @@ class StepProgramObserver(Observer):
 
     def module_call_started(self, call: ModuleCall) -> None:
         if self._program is not None:
-            given = [*tensors_in(call.args, 64), *tensors_in(call.kwargs, 64)]
-            self._inputs = tuple(self._value(self._program, tensor) for tensor in given)
+            self._inputs = self._given(self._program, call)
 
     def module_call_ended(self, call: ModuleCall) -> None:
         known = self.objects.model(call.module)
@@ -107,7 +107,11 @@ class StepProgramObserver(Observer):
             return
         outputs = tuple(self._value(self._program, tensor) for tensor in tensors_in(call.output, 64))
         number, name = known.number, known.name
-        self._program.models.append(ModelUse(number, name, self._inputs, outputs, call.place, call.training, call.grad))
+        inputs = self._given(self._program, call) if self._inputs is None else self._inputs
+        self._program.models.append(ModelUse(number, name, inputs, outputs, call.place, call.training, call.grad))
+
+    def _given(self, program: _Program, call: ModuleCall) -> tuple[int, ...]:
+        return tuple(self._value(program, t) for t in (*tensors_in(call.args, 64), *tensors_in(call.kwargs, 64)))
 
     def backward_started(self, call: BackwardCall) -> None:
         if self._program is not None:

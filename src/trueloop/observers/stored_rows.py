@@ -72,7 +72,7 @@ class StoredRowsObserver(Observer):
         number = self.bus.ordinal("loader", loader)
         if number in self._by_loader or isinstance(dataset, IterableDataset) or loader.batch_sampler is None:
             return
-        key = ("dataset", id(dataset)) if isinstance(dataset, (list, tuple)) else self.bus.ordinal("stored", dataset)
+        key = self.bus.ordinal("stored", dataset) if type(dataset).__weakrefoffset__ else ("dataset", id(dataset))
         self._by_loader[number] = key
         if key not in self._sources and len(self._sources) < MOST_SOURCES:
             found = _read(loader, dataset)
@@ -216,7 +216,7 @@ def _copy(stored: Tensor, places: Tensor) -> Tensor:
 def _read(loader: DataLoader[Any], dataset: Any) -> _Source | None:
     try:
         length = len(dataset)
-    except (TypeError, NotImplementedError):
+    except Exception:  # noqa: BLE001 - the user's own `__len__`: without a length no order of rows is known
         return None
     if length < LEAST_ROWS:
         return None
