@@ -24,6 +24,7 @@ from trueloop.doctor.examine import examine
 from trueloop.doctor.launch import find_script
 from trueloop.doctor.watch import Watch
 from trueloop.finding import Finding
+from trueloop.observers.assemble import all_observers
 from trueloop.results.check import Verdict
 from trueloop.rules.catalogue import all_rules
 from trueloop.usercode import source
@@ -120,6 +121,8 @@ def check_script(folder: Path, text: str, *arguments: str, ranks: int = 1, **opt
         sys.stdout.flush()
         return Checked(verdict, printed.read_text(encoding="utf-8"))
 
+    all_observers()  # read once, here, not in every child
+    all_rules()
     checked: Checked = in_child(work)
     return checked
 

@@ -1,6 +1,5 @@
 """The base class of all observers."""
 
-from abc import ABC
 from collections.abc import Callable
 from typing import ClassVar, Concatenate, ParamSpec, final
 
@@ -13,7 +12,7 @@ __all__ = ["Observer"]
 P = ParamSpec("P")
 
 
-class Observer(ABC):
+class Observer:
     """Subscribes to topics by having methods named after them (`backward_started`), and emits events through the bus.
 
     It draws no random number, keeps no tensor alive, changes no object of the user, and computes under no_grad. If it
