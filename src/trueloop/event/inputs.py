@@ -167,6 +167,8 @@ class RowsCompared(Event):
     training_place: Place | None = None
     sampled_windows: int = 0  # of `rows`, compared with training rows by value, shifted in time
     late_windows: int = 0  # of them: they end inside a training window that begins later
+    folded: int = 0
+    """Rows that were trained on, and are held out now, while rows that were held out before are trained on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ from typing import Literal
 
 from trueloop.event.base import Event, Place
 
-__all__ = ["LossAgainstChance", "LossComputed", "LossCurve", "NotFinite", "ReturnsCredited", "TargetsBootstrapped"]
+__all__ = ["FittedColumn", "LossAgainstChance", "LossComputed", "LossCurve", "NotFinite", "PredictionsFitted"]
+__all__ += ["ReturnsCredited", "TargetsBootstrapped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,3 +109,34 @@ class TargetsBootstrapped(Event):
     flags: tuple[str, ...]  # names of tensors of 0 and 1 beside it, one number for each row, that no operation reads
     ones: float  # share of ones in the first of them
     same_states: bool  # the value is that of the very states whose predictions are trained
+
+
+@dataclass(frozen=True, slots=True)
+class FittedColumn:
+    """A column of predictions and its targets, over the last examined calls."""
+
+    index: int
+    mean: float  # of the predictions
+    deviation: float
+    target_mean: float
+    target_deviation: float
+    error: float  # mean absolute difference
+    constant_error: float  # the same if the median of the targets is predicted
+    first_mean: float  # of the predictions, in the first examined call
+    first_target_mean: float
+    range: tuple[float, float]  # of the predictions
+    target_range: tuple[float, float]
+    pinned: float  # share of predictions at an end of their range
+    beyond: float  # of them: the target lies clearly beyond that end
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionsFitted(Event):
+    """Predictions that a line compares with targets of the same shape. `place`: that line. At the end of the run."""
+
+    function: str  # mse_loss ...; difference: the script computes it
+    calls: int  # or the latest recorded step
+    last_call: int  # that was examined
+    rows: int  # in the last examined calls
+    recurring: float  # share of targets, in later calls, that came before: data that are read again
+    columns: tuple[FittedColumn, ...]  # of more than 16 columns one for all; empty: non-finite numbers

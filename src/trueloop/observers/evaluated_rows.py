@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from trueloop.event import Place, RowsCompared
+from trueloop.measure.folds import Folds
+from trueloop.measure.parameters import fingerprint
 from trueloop.measure.rows import as_series, digests, later_windows, stretches
 from trueloop.measure.tensors import evenly_spaced, is_plain, is_readable, on_host
 from trueloop.observers.observer import Observer
@@ -28,6 +30,8 @@ LEAST_FEATURES: Final = 4  # numbers in a row: shorter rows are equal by chance
 ON_DEVICE: Final = 6  # calls on a device that are read: each makes the host wait
 WINDOW_SAMPLE: Final = 64  # evaluated rows that are compared with training rows by value
 MOST_KEPT: Final = 2**17  # numbers of training rows that are kept for that
+SPARSE: Final = 8  # calls from one look to the next, later in the run
+RESETS: Final = 512  # times that a training begins and the weights are compared with the latest evaluation's
 NAMED_CALLS: Final = 256  # evaluating calls whose arguments are looked up in the user's variables
 ALTERNATING: Final = 0.8
 MIXED: Final = 0.02
@@ -49,6 +53,9 @@ class _Trained:
     twins: int = 0  # rows that equal another one of their batch
     sample: list[Tensor] = field(default_factory=list)  # of rows that may be windows of a series
     kept: int = 0  # numbers in it
+    folds: Folds = field(default_factory=Folds)
+    weights: float | None = None  # the sum of some weights at the latest evaluation; None: trained since
+    begun: int = 0  # times that training began again
 
     def expected(self) -> float:
         """Share of other rows that would be among these by chance: none where numbers are continuous."""
@@ -79,6 +86,7 @@ class _Evaluated:
     run: int = 0
     in_a_row: int = 0
     sample: Tensor | None = None
+    folded: int = 0  # rows of a call that an earlier fold was trained on
 
 
 class EvaluatedRowsObserver(Observer):
@@ -101,6 +109,11 @@ class EvaluatedRowsObserver(Observer):
         if call.grad and call.training:
             trained = self._trained.setdefault(known.number, _Trained(call.place))
             trained.calls += 1
+            if trained.weights is not None and trained.begun < RESETS:
+                trained.begun += 1
+                if trained.weights != _weights(call.module):
+                    trained.folds = Folds()
+            trained.weights = None
             if _wants(trained, tensors):
                 _train(trained, [tensor.detach().cpu() for tensor in tensors])
         elif (known.number, call.place) in self._evaluated or len(self._evaluated) < 64:
@@ -127,6 +140,9 @@ class EvaluatedRowsObserver(Observer):
         line.elements += tensors[0].numel()
         if trained is None:
             return
+        if trained.weights is None and trained.begun < RESETS:
+            trained.weights = _weights(call.module)
+        line.folded = max(line.folded, trained.folds.evaluate(rows, tensors[0]))
         if line.sample is None and len(tensors) == 1:
             line.sample = _series(tensors[0], WINDOW_SAMPLE)
         shared = {row for row in rows if row in trained.digests}
@@ -187,6 +203,7 @@ class EvaluatedRowsObserver(Observer):
                 many and line.changes >= ALTERNATING * (line.calls - 1),
                 trained.place,
                 *late,
+                max(line.folded, trained.folds.rescaled()),
             )
 
 
@@ -205,7 +222,14 @@ def _aligned(call: ModuleCall) -> list[Tensor]:
 
 def _wants(side: _Trained | _Evaluated, tensors: list[Tensor]) -> bool:
     on_device = not tensors[0].is_cpu and side.calls > ON_DEVICE
-    return not on_device and side.seen < MOST_DIGESTS and side.elements < MOST_ELEMENTS
+    few = side.seen < MOST_DIGESTS or (side.seen < 4 * MOST_DIGESTS and side.calls % SPARSE == 0)
+    return few and not on_device and side.elements < MOST_ELEMENTS
+
+
+def _weights(module: nn.Module) -> float | None:
+    """A sum that changes when the weights are written to."""
+    first = next((p for p in module.parameters() if p.ndim > 1), None)
+    return None if first is None else fingerprint(first).total
 
 
 def _rows(tensors: list[Tensor]) -> list[int]:
@@ -216,6 +240,7 @@ def _rows(tensors: list[Tensor]) -> list[int]:
 
 def _train(trained: _Trained, tensors: list[Tensor]) -> None:
     rows = _rows(tensors)
+    trained.folds.train(rows, tensors[0])
     trained.digests.update(rows)
     trained.seen += len(rows)
     trained.elements += tensors[0].numel()

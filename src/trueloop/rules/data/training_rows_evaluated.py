@@ -3,7 +3,9 @@
 What it sees
 ------------
 The inputs of a model are recognized by their content, however the batches were cut. Some rows of an evaluating line
-were trained on, or the windows that it evaluates share stretches of numbers with windows that were trained on.
+were trained on, or the windows that it evaluates share stretches of numbers with windows that were trained on. In a
+cross-validation, one model goes through all folds: rows of its earlier folds are held out now, and rows that were held
+out before are trained on. Rows are also recognized where each fold has its own scaling.
 
 Why it hurts
 ------------
@@ -13,19 +15,22 @@ has its neighbors, and their targets, in the training set. The score is too good
 Evidence
 --------
 The number of rows that were evaluated and how many of them were trained on, or the share of windows whose last steps
-lie inside training windows.
+lie inside training windows. With folds: the rows of a fold that earlier folds were trained on.
 
 Use instead
 -----------
     cut = int(0.8 * len(series))
     train, valid = windows(series[:cut]), windows(series[cut:])        # split first, then cut windows
 
+    for train, valid in folds:
+        model = build_model()                                          # a new model, and a new optimizer, per fold
+
 When it is fine
 ---------------
 Not reported: a score on training rows only, unless they are named validation or test, or on all of them; one function
 that scores both sets, batch by batch; rows that are evaluated first and trained on later; targets that a model computes
-for its own training (Q-learning); the past of a validation window, if its last steps are new; rows with few distinct
-values, which are equal by chance.
+for its own training (Q-learning); folds whose weights are reset before each of them; the past of a validation window,
+if its last steps are new; rows with few distinct values, which are equal by chance.
 """
 
 from typing import Final
@@ -48,6 +53,16 @@ class TrainingRowsEvaluated(Rule, code="DAT119", severity=Severity.ERROR):
     explained_by = ("train-validation-overlap",)
 
     def on_rows_compared(self, event: RowsCompared) -> Findings:
+        if event.folded >= ROWS:
+            yield self.finding(
+                event,
+                f"The {event.folded:,} rows that a later fold evaluates here were trained on in earlier folds by the "
+                "same weights: one model goes through all folds.",
+                fix="Build the model and the optimizer inside the loop over the folds.",
+                evidence={"rows": event.folded, "training_rows": event.training_rows,
+                          "training_at": event.training_place},
+            )  # fmt: skip
+            return
         if event.alternating or event.shared >= WHOLE * event.training_rows:
             return
         rows = max(event.mixed, event.named)

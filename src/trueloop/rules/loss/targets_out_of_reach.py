@@ -4,7 +4,9 @@ What it sees
 ------------
 In recorded training steps the prediction comes directly out of ReLU, sigmoid, softplus or tanh, and is compared element
 by element with targets that this activation never gives: negative ones for ReLU, values far beyond 1 for sigmoid or
-tanh. Or it comes out of a softmax, which sums to 1, and the targets of a row sum to more.
+tanh. Or it comes out of a softmax, which sums to 1, and the targets of a row sum to more. Or, whatever computes it: at
+the end of the training many predictions lie at one and the same largest (or smallest) value, and the targets of these
+rows lie beyond it: a scaled tanh or a clamp whose limit is too small.
 
 Why it hurts
 ------------
@@ -13,7 +15,7 @@ ReLU or sigmoid loses half of them. After a softmax the labels of one sample com
 
 Evidence
 --------
-The activation, its range, and the range and mean of the targets.
+The activation, its range, and the range and mean of the targets; the share of predictions at the limit.
 
 Use instead
 -----------
@@ -23,13 +25,13 @@ End a regression or a decoder of standardized data with a linear layer. For seve
 When it is fine
 ---------------
 Not reported: a few targets slightly outside of the range, targets of a different shape, activations that are followed
-by any other operation, and targets that are computed from the model itself.
+by any other operation (before the end of the training), and targets that are computed from the model itself.
 """
 
 from math import prod
 from typing import Final
 
-from trueloop.event import Operation, StepProgram, Value
+from trueloop.event import Operation, PredictionsFitted, StepProgram, Value
 from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity
 
@@ -37,7 +39,12 @@ __all__ = ["TargetsOutOfReach"]
 
 SAMPLED: Final = 2  # steps that must show it
 LEAST: Final = 64  # targets
+LEAST_ROWS: Final = 24  # at the end of the training
 MANY: Final = 1.2  # labels per row, on average
+STEPS: Final = 100  # before predictions at a limit count
+PINNED: Final = 0.2  # of the predictions
+BEYOND: Final = 0.7  # of the targets of those
+RECURRING: Final = 0.02  # of the targets: data that are read again
 _DISTANCES: Final = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "sub", "__sub__"})
 _RANGES: Final[dict[str, tuple[float, float]]] = {
     "relu": (0.0, float("inf")), "relu_": (0.0, float("inf")), "softplus": (0.0, float("inf")),
@@ -47,6 +54,29 @@ _RANGES: Final[dict[str, tuple[float, float]]] = {
 
 class TargetsOutOfReach(Rule, code="LOS123", severity=Severity.ERROR):
     not_applicable = "no training step was recorded"
+
+    def __init__(self) -> None:
+        self.reported = False
+
+    def on_predictions_fitted(self, event: PredictionsFitted) -> Findings:
+        if event.last_call < STEPS or event.rows < LEAST_ROWS or event.recurring < RECURRING or self.reported:
+            return
+        for column in event.columns:
+            low, high = column.range
+            lowest, largest = column.target_range
+            if column.pinned < PINNED or column.beyond < BEYOND or high - low < 1e-6 * max(1.0, largest - lowest):
+                continue
+            self.reported = True
+            yield self.finding(
+                event,
+                f"The targets have {lowest:.3g} to {largest:.3g}, but the predictions never leave {low:.3g} to "
+                f"{high:.3g}: {column.pinned:.0%} of them lie at that limit, and the targets beyond it.",
+                fix="Raise the limit or the scale of the output to the range of the targets, or remove it; or scale "
+                "the targets into it.",
+                evidence={"predictions": column.range, "targets": column.target_range,
+                          "at_the_limit": round(column.pinned, 3), "targets_beyond": round(column.beyond, 3)},
+            )  # fmt: skip
+            return
 
     def on_step_program(self, event: StepProgram) -> Findings:
         if event.phase != "training":
@@ -61,6 +91,7 @@ class TargetsOutOfReach(Rule, code="LOS123", severity=Severity.ERROR):
             if found is None or self.count(operation.place) != SAMPLED:
                 continue
             activation, target, what = found
+            self.reported = True
             yield self.finding(
                 event,
                 f"The targets have {target.smallest:.3g} to {target.largest:.3g}, mean {target.mean:.3g}, but the "
