@@ -1,7 +1,7 @@
 """Folds of a cross-validation as one model sees them: which rows are trained, held out, and trained again.
 
 Held-out rows that are trained on later, and trained rows that are held out later, while others stay in training, are
-the folds of one model that is never built anew. Rows are known by their digests; where every fold has its own scaling,
+the folds of one model that is built only once. Rows are known by their digests; where every fold has its own scaling,
 by their values.
 """
 
