@@ -31,6 +31,8 @@ class OptimizerSettings(Event):
     last_norm: float  # at the end
     scheduled: Place | None  # where its schedule was built
     loaded: bool = False  # weights were loaded into some of its parameters, or their model comes from a library
+    built_rate: float | None = None  # that it was built with; None: not seen
+    restored: bool = False  # it had the state of earlier steps before its first step of this run
 
 
 @dataclass(frozen=True, slots=True)

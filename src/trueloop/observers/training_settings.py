@@ -2,6 +2,7 @@
 
 import weakref
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Final
@@ -57,6 +58,7 @@ class _Run:
     epsilon: float | None = None
     typical_gradient: float | None = None
     last_norm: float = 0.0
+    restored: bool = False
 
 
 class OptimizerSettingsObserver(Observer):
@@ -65,7 +67,8 @@ class OptimizerSettingsObserver(Observer):
     def prepare(self) -> None:
         self._runs: dict[int, _Run] = {}
         self._backwards = 0
-        self._built: dict[int, int] = {}  # backward calls before an optimizer was built
+        self._built: dict[int, tuple[int, float]] = {}
+        """Backward calls before an optimizer was built, and its rate."""
         self._passes: Counter[int] = Counter()
         self._batches: dict[int, int | None] = {}
         self._schedules: dict[int, tuple[Place | None, float]] = {}
@@ -75,7 +78,7 @@ class OptimizerSettingsObserver(Observer):
         self._loaded.add(load.module)
 
     def optimizer_built(self, built: BuiltOptimizer) -> None:
-        self._built[self.bus.ordinal("optimizer", built.optimizer)] = self._backwards
+        self._built[self.bus.ordinal("optimizer", built.optimizer)] = (self._backwards, _rate(built.optimizer))
 
     def backward_ended(self, call: BackwardCall) -> None:
         self._backwards += 1
@@ -97,10 +100,10 @@ class OptimizerSettingsObserver(Observer):
         if run is None:
             first, loaded = _norm(call.optimizer), self._is_loaded(call.optimizer)
             run = self._runs[number] = _Run(weakref.ref(call.optimizer), first, loaded)
-            run.backwards = self._built.get(number, max(0, self._backwards - 1))
+            run.backwards = self._built.get(number, (max(0, self._backwards - 1), 0.0))[0]
+            run.restored = _has_steps(call.optimizer)
         if len(run.rates) < MOST_RATES:
-            groups = call.optimizer.param_groups
-            run.rates.append(max((float(group["lr"]) for group in groups if _is_number(group["lr"])), default=0.0))
+            run.rates.append(_rate(call.optimizer))
 
     def step_ended(self, call: StepCall) -> None:
         run = self._runs.get(self.objects.optimizer(call.optimizer).number)
@@ -142,6 +145,8 @@ class OptimizerSettingsObserver(Observer):
                 run.last_norm,
                 place,
                 run.loaded,
+                self._built.get(number, (0, None))[1],
+                run.restored,
             )
 
     def _is_loaded(self, optimizer: Optimizer) -> bool:
@@ -248,6 +253,16 @@ def _measure(run: _Run, optimizer: Optimizer) -> None:
     run.momentum = float(momentum) if _is_number(momentum) else 0.0
     run.epsilon = float(epsilon) if epsilon is not None and _is_number(epsilon) else None
     run.typical_gradient, run.last_norm = _typical_gradient(optimizer), _norm(optimizer)
+
+
+def _rate(optimizer: Optimizer) -> float:
+    """The highest of its groups."""
+    return max((float(group["lr"]) for group in optimizer.param_groups if _is_number(group["lr"])), default=0.0)
+
+
+def _has_steps(optimizer: Optimizer) -> bool:
+    entries = [entry for entry in optimizer.state.values() if isinstance(entry, Mapping)]
+    return any(float(entry.get("step", 1)) > 0 for entry in entries if any(v is not None for v in entry.values()))
 
 
 def _is_number(value: Any) -> bool:

@@ -1,14 +1,16 @@
-"""OPT113 learning-rate-collapsed: most of the run was trained at less than a hundredth of the learning rate.
+"""OPT113 learning-rate-collapsed: most of the run was trained at a small part of the learning rate.
 
 What it sees
 ------------
 The learning rate of every step. For most of the steps it was below a hundredth of the highest rate of the run, or it
-rose from the first step to the last and never came near the rate that the schedule starts from.
+rose from the first step to the last and never came near the rate that the schedule starts from. Or the state of the
+optimizer was loaded, and with it came a rate below a twentieth of the one that it was built with, for all steps.
 
 Why it hurts
 ------------
 The training ends, in effect, when the rate is gone, and nobody notices: the loss stays where it is as if the model had
-converged. A decay per batch that was meant per epoch, or a warm-up longer than the run, does that.
+converged. A decay per batch that was meant per epoch, or a warm-up longer than the run, does that. A checkpoint from
+the end of a schedule holds the rate of its last step, and `load_state_dict` sets it again.
 
 Evidence
 --------
@@ -19,15 +21,20 @@ Use instead
     scheduler = CosineAnnealingLR(optimizer, T_max=epochs * len(loader))      # lengths in the unit that step() counts
     warmup_steps = min(warmup_steps, total_steps // 10)
 
+    optimizer.load_state_dict(checkpoint["optimizer"])
+    for group in optimizer.param_groups:
+        group["lr"] = learning_rate                                           # not the one of the last step
+
 When it is fine
 ---------------
-Not reported: interrupted runs, fewer than 40 steps, schedules that end near zero (cosine, linear), and rates that rise
-again.
+Not reported: interrupted runs, fewer than 40 steps, schedules that end near zero (cosine, linear), rates that rise
+again, and a schedule that continues after a checkpoint.
 """
 
+from pathlib import PurePath
 from typing import Final
 
-from trueloop.event import OptimizerSettings, RunEnded
+from trueloop.event import OptimizerSettings, Resumed, RunEnded, ScheduleBuilt
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["LearningRateCollapsed"]
@@ -36,6 +43,7 @@ STEPS: Final = 40
 SHARE: Final = 0.6
 RISING: Final = 0.9
 REACHED: Final = 0.5
+RESTORED: Final = 0.05  # of the rate that the optimizer was built with
 
 
 class LearningRateCollapsed(Rule, code="OPT113", severity=Severity.WARNING):
@@ -44,6 +52,14 @@ class LearningRateCollapsed(Rule, code="OPT113", severity=Severity.WARNING):
 
     def __init__(self) -> None:
         self._optimizers: list[OptimizerSettings] = []
+        self._lengths: dict[int, int | None] = {}
+        self._resumed: dict[int, Resumed] = {}
+
+    def on_schedule_built(self, event: ScheduleBuilt) -> None:
+        self._lengths[event.schedule] = event.length
+
+    def on_resumed(self, event: Resumed) -> None:
+        self._resumed[event.optimizer] = event
 
     def on_optimizer_settings(self, event: OptimizerSettings) -> None:
         self._optimizers.append(event)
@@ -60,7 +76,19 @@ class LearningRateCollapsed(Rule, code="OPT113", severity=Severity.WARNING):
             "below_a_hundredth": round(event.collapsed, 3), "schedule": event.scheduled,
         }  # fmt: skip
         place = event.scheduled or event.place
-        if event.collapsed >= SHARE and event.last_rate < 0.01 * event.highest_rate:
+        if event.restored and event.highest_rate <= RESTORED * (event.built_rate or 0.0) and self._has_ended(event):
+            resumed = self._resumed.get(event.optimizer)
+            file = "" if resumed is None or not resumed.file else f" of {PurePath(resumed.file).name}"
+            yield self.finding(
+                event,
+                f"The optimizer was built with a learning rate of {event.built_rate:.3g}, but no step of {event.steps} "
+                f"had more than {event.highest_rate:.3g}: its loaded state{file} holds that rate, probably the "
+                "last one of an earlier schedule.",
+                fix="Set the learning rate of every group again after `optimizer.load_state_dict`, and build a new "
+                "schedule for these steps.",
+                evidence={**evidence, "built_with": event.built_rate},
+            )
+        elif event.collapsed >= SHARE and event.last_rate < 0.01 * event.highest_rate:
             yield self.finding(
                 event,
                 f"{event.collapsed:.0%} of {event.steps} steps ran at less than a hundredth of the highest learning "
@@ -78,3 +106,11 @@ class LearningRateCollapsed(Rule, code="OPT113", severity=Severity.WARNING):
                 evidence={**evidence, "base": event.base_rate},
                 place=place,
             )
+
+    def _has_ended(self, event: OptimizerSettings) -> bool:
+        """No schedule changes the rate any more."""
+        if event.scheduled is None:
+            return event.first_rate == event.last_rate == event.highest_rate
+        resumed = self._resumed.get(event.optimizer)
+        lengths = [] if resumed is None else [(s.last_epoch, self._lengths.get(s.schedule)) for s in resumed.schedules]
+        return bool(lengths) and all(length is not None and last >= length for last, length in lengths)

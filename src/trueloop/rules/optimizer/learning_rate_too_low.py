@@ -53,7 +53,7 @@ class LearningRateTooLow(Rule, code="OPT105", severity=Severity.WARNING):
     explained_by = (
         "step-without-gradient", "gradients-cleared-before-step", "loss-detached-from-parameters", "unused-parameters",
         "weights-in-half-precision", "optimizer-holds-old-parameters", "optimizer-recreated-every-step",
-        "vanishing-gradients", "grad-scaler-skips-steps", "scheduler-epoch-batch-mismatch",
+        "vanishing-gradients", "grad-scaler-skips-steps", "scheduler-epoch-batch-mismatch", "learning-rate-collapsed",
     )  # fmt: skip
 
     def __init__(self) -> None:
