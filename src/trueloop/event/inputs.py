@@ -7,7 +7,7 @@ from trueloop.event.base import Event, Place
 
 __all__ = ["Alignment", "AnswersCompared", "Column", "ConstantPart", "InputsSummarized", "Labels", "MemoryOrder"]
 __all__ += ["RenamedPart", "Repeated", "RowsCompared", "ShiftedPart", "SoftTargetsCompared", "StoredOrderCompared"]
-__all__ += ["TargetsAligned", "TargetsSummarized", "TokensCounted"]
+__all__ += ["SequencesCounted", "TargetsAligned", "TargetsSummarized", "TokensCounted", "UnknownSymbols"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +99,31 @@ class TokensCounted(Event):
     most_common: tuple[int, float]  # the most frequent id, its share
     token_count: int  # distinct tokens
     table: int  # rows of the model's largest embedding
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownSymbols:
+    """The most frequent id inside sequences, where the script says that it stands for all unknown symbols."""
+
+    token: int | None  # None: one-hot symbols, of which a position has none
+    share: float  # of the symbols
+    called: str  # its name in the script; empty: none that says unknown
+    fallback: str  # the expression of the script that gives it to symbols without an entry
+
+
+@dataclass(frozen=True, slots=True)
+class SequencesCounted(Event):
+    """Sequences of symbols that entered a model in one phase, as ids or one-hot. `place`: the call of the model."""
+
+    model: int
+    name: str
+    phase: Literal["training", "evaluation"]
+    rows: int
+    width: int  # of the longest row
+    token_count: int  # distinct symbols
+    unknown: UnknownSymbols | None
+    full: float  # share of rows that end without padding; 0 where the script pads nothing
+    limit: str  # name in the script of the number that cuts sequences, if all rows have that width
 
 
 @dataclass(frozen=True, slots=True)

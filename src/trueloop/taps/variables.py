@@ -5,10 +5,12 @@ keep tensors alive. The copy is emptied after the reading; a function that may h
 not read.
 """
 
+import dis
 import sys
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from inspect import CO_OPTIMIZED
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, Final
 
 from trueloop.usercode.ownership import is_users
@@ -33,10 +35,17 @@ def variables_of(frame: FrameType) -> Mapping[str, Any]:
     code = frame.f_code
     if not code.co_flags & CO_OPTIMIZED:
         return dict(frame.f_locals)
-    if _READERS.intersection(code.co_names):
+    if _READERS.intersection(code.co_names) and _reads_variables(code):
         return {}
     kept = frame.f_locals
     variables = dict(kept)
     if isinstance(kept, dict):  # a proxy, without a copy, from Python 3.13 on
         kept.clear()
     return variables
+
+
+@lru_cache(maxsize=256)
+def _reads_variables(code: CodeType) -> bool:
+    """It calls `locals()` or the like; `model.eval()` is an attribute."""
+    loads = ("LOAD_GLOBAL", "LOAD_NAME")
+    return any(one.opname in loads and one.argval in _READERS for one in dis.get_instructions(code))
