@@ -7,7 +7,14 @@ from trueloop.event.base import Event, Place
 
 __all__ = ["Alignment", "AnswersCompared", "Column", "ConstantPart", "InputsSummarized", "Labels", "MemoryOrder"]
 __all__ += ["RenamedPart", "Repeated", "RowsCompared", "ShiftedPart", "SoftTargetsCompared", "StoredOrderCompared"]
-__all__ += ["SequencesCounted", "TargetsAligned", "TargetsSummarized", "TokensCounted", "UnknownSymbols"]
+__all__ += [
+    "PairsMatched",
+    "SequencesCounted",
+    "TargetsAligned",
+    "TargetsSummarized",
+    "TokensCounted",
+    "UnknownSymbols",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +262,23 @@ class StoredOrderCompared(Event):
     part: ShiftedPart | None = None
     renamed: RenamedPart | None = None
     constant: ConstantPart | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PairsMatched(Event):
+    """Samples and dense targets (images, series) of training data, each compared with all others as small maps.
+
+    `place`: the training call."""
+
+    rows: int  # examined
+    stored: int  # in all
+    own: int  # of them: their own target fits best
+    others: int  # of them: a different target fits them far better, and they it
+    fit: float  # of those: median correlation with that target
+    own_fit: float  # with their own
+    shifted: float  # of those: share with the most frequent distance in the stored order
+    by_chance: int  # as `others`, of mirrored targets
+    examples: tuple[tuple[int, int], ...]  # rows, and where their targets are
 
 
 @dataclass(frozen=True, slots=True)

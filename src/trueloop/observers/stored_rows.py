@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import ConcatDataset, DataLoader, IterableDataset, Subset, TensorDataset, default_collate
 
-from trueloop.event import ConstantPart, Place, RenamedPart, ShiftedPart, StoredOrderCompared
+from trueloop.event import ConstantPart, PairsMatched, Place, RenamedPart, ShiftedPart, StoredOrderCompared
 from trueloop.measure.order import StoredTable, examine
+from trueloop.measure.pairs import paired
 from trueloop.measure.tensors import is_plain, is_readable, tensors_in
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import BatchDrawn, LoaderStart, ModuleCall, OperationCall, ProgramStart, RunEnd
@@ -49,7 +50,7 @@ class _Source:
 
 
 class StoredRowsObserver(Observer):
-    emits = (StoredOrderCompared,)
+    emits = (StoredOrderCompared, PairsMatched)
 
     def prepare(self) -> None:
         self._sources: dict[object, _Source] = {}
@@ -178,8 +179,13 @@ class StoredRowsObserver(Observer):
             chosen = max(inputs, key=lambda index: source.parts[index][0].numel())
             for index in source.targets - source.inputs:
                 targets = source.parts[index]
-                if len(targets) == len(source.places) and targets[0].numel() <= WIDEST_TARGET:
+                if not len(targets) == len(source.places) == len(source.parts[chosen]):
+                    continue
+                if targets[0].numel() <= WIDEST_TARGET:
                     self._examine(source, source.parts[chosen], targets)
+                found = paired(source.parts[chosen], targets, source.places)
+                if found is not None:
+                    self.emit(PairsMatched, source.place, found.rows, source.length, *found[1:])
 
     def _examine(self, source: _Source, rows: Tensor, targets: Tensor) -> None:
         found = examine(StoredTable(rows, targets, source.places))

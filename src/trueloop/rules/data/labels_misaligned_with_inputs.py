@@ -2,7 +2,7 @@
 
 What it sees
 ------------
-Three independent cases.
+Four independent cases.
 
 - Equal inputs with different labels: in the first epoch of a training loader, samples with bit-identical inputs have
   the same label no more often than two random samples.
@@ -11,6 +11,8 @@ Three independent cases.
 - Targets that are shifted by a few rows: in the order in which the training data is stored, the predictions of a small
   probe (nearest neighbors and ridge regression, cross-validated) fit the targets of the rows up to 8 before or after
   far better than those of their own rows; in all rows, or in a stretch of them.
+- Dense targets (images, masks, series) of other rows: most samples correlate far better with the target of a different
+  row than with their own, one to one; hardly any fits its own best.
 
 Labels in an order that has nothing to do with that of the inputs are reported by `labels-unrelated-to-inputs`.
 
@@ -34,14 +36,15 @@ When it is fine
 Not reported: noisy labels, which agree far more often than by chance; short or discrete inputs (fewer than 16 non-zero
 values, or indices), which repeat with different labels for good reasons; custom samplers (episodes of few-shot learning
 relabel images); sequences; batches of more than inputs and labels; two loaders whose generators have the same seed;
-targets that are inputs of a later row, and targets of later rows in a series: a forecast. In a series only targets of
+dense targets that fit their own samples, or none; targets that are inputs of a later row, and targets of later
+rows in a series: a forecast. In a series only targets of
 earlier rows are reported, and only if the fit has a sharp peak there.
 """
 
 from math import sqrt
 from typing import Final
 
-from trueloop.event import LabelsCompared, LoadersOutOfSync, ShiftedPart, StoredOrderCompared
+from trueloop.event import LabelsCompared, LoadersOutOfSync, PairsMatched, ShiftedPart, StoredOrderCompared
 from trueloop.rules.rule import Finding, Findings, Rule, Severity, facts, plural
 
 __all__ = ["LabelsMisalignedWithInputs"]
@@ -60,6 +63,11 @@ LATE_SCORE: Final = 0.7
 STEP: Final = 0.05
 SHARPER: Final = 3.0
 PART: Final = 0.6
+OTHERS: Final = 0.15  # of the rows that are expected to find their target among those that were examined
+FEWEST: Final = 40  # such rows
+OWN: Final = 0.25  # of them: rows whose own target fits
+CHANCE: Final = 4  # times as many as of mirrored targets
+SERIES: Final = 0.3  # share of one distance: a forecast, whose target is an input further on
 
 
 class LabelsMisalignedWithInputs(Rule, code="DAT108", severity=Severity.WARNING):
@@ -116,6 +124,27 @@ class LabelsMisalignedWithInputs(Rule, code="DAT108", severity=Severity.WARNING)
         if part is not None and event.related <= RELATED and _is_part(part):
             where = f"From row {part.first} to row {part.last} of {event.stored}, the targets"
             yield self._shifted(event, where, part.shift, part.score, part.own, part.rows)
+
+    def on_pairs_matched(self, event: PairsMatched) -> Findings:
+        self._checked = True
+        expected = event.rows * event.rows / max(1, event.stored)
+        if (
+            event.others < max(FEWEST, OTHERS * expected, CHANCE * event.by_chance)
+            or event.own > OWN * event.others
+            or event.shifted > SERIES
+        ):
+            return
+        shown = ", ".join(f"the target of row {row} is stored at row {there}" for row, there in event.examples[:2])
+        yield self.finding(
+            event,
+            f"{event.others} of {event.rows} samples fit the target of a different row far better than their own "
+            f"(correlation {event.fit:.2f}, own {event.own_fit:.2f}), one to one: {shown}. Inputs and targets are "
+            "stored in different orders.",
+            fix="Sort both lists of files by one key: text order puts `run_10` before `run_2`; use "
+            "`key=lambda p: int(p.stem.split('_')[1])`, or join inputs and targets by their names.",
+            evidence={"rows": event.rows, "fit_others": event.others, "fit_own": event.own,
+                      "by_chance": event.by_chance, "examples": [list(pair) for pair in event.examples]},
+        )  # fmt: skip
 
     def _shifted(
         self, event: StoredOrderCompared, what: str, shift: int, score: float, own: float, rows: int
