@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import random
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,19 +28,25 @@ def line_of(proof: Proof) -> str:
     return Path(proof.place.path).read_text(encoding="utf-8").splitlines()[proof.place.line - 1]
 
 
-def shuffled(request: DataRequest) -> Splits:
+def shuffled(request: DataRequest, draws: Callable[[int], Any] = np.random.permutation) -> Splits:
     splits = blobs(request)
-    order = list(range(96))
-    random.shuffle(order)
-    batch = splits.train.fetch(torch.tensor(order))
+    batch = splits.train.fetch(torch.as_tensor(draws(96)))
     return Splits(Tensors(batch.inputs, batch.targets), facts=splits.facts)
 
 
+def shuffled_anew(request: DataRequest) -> Splits:
+    return shuffled(request, np.random.default_rng().permutation)
+
+
 def test_data_that_are_shuffled_without_a_seed_when_they_are_read(tmp_path: Path) -> None:
-    proof = try_recipe(NAME, tmp_path, data=shuffled)
+    proof = try_recipe(NAME, tmp_path, data=shuffled_anew)
     assert proof.result == "fails"
     assert proof.causes == (READ,)
-    assert "def shuffled" in line_of(proof)
+    assert "def shuffled_anew" in line_of(proof)
+
+
+def test_data_that_are_shuffled_by_a_global_generator_are_seeded_by_the_run(tmp_path: Path) -> None:
+    assert try_recipe(NAME, tmp_path, data=shuffled).result == "holds"
 
 
 class Drawing:

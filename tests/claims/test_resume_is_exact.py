@@ -9,7 +9,7 @@ import pytest
 from tests.claims.subjects import try_recipe
 from trueloop.claims.catalogue import claims_named
 from trueloop.claims.kill_and_resume import last_step
-from trueloop.claims.resume_is_exact import AUGMENT, DATA, MODEL, _cause
+from trueloop.claims.resume_is_exact import AUGMENT, DATA, MODEL, SPLIT, _cause
 from trueloop.claims.subject import RecipeSubject
 from trueloop.recipe.recipe import DataRequest
 from trueloop.recipes.catalogue import find_recipe
@@ -96,6 +96,13 @@ def test_a_healthy_recipe(tmp_path: Path) -> None:
     proof = proved(tmp_path, "healthy_rows")
     assert proof.result == "holds", proof.measured
     assert 4 <= int(str(proof.evidence["killed_at"])) < 30
+
+
+def test_data_that_differ_from_process_to_process(tmp_path: Path) -> None:
+    proof = proved(tmp_path, "hashed_words", sample="row + hash('a') % 97")
+    assert proof.result == "fails"
+    assert "found different data (train: 96 samples as before, but different ones" in proof.measured
+    assert proof.causes[0] == SPLIT
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_a_description_is_plain_enough_for_json() -> None:
     assert plain["data"].endswith("test_recipe.read")
     assert plain["betas"] == [0.9, 0.999]
     assert plain["optimizer_options"] == {"eps": 1e-9}
-    assert plain["optimizer"] == "partial"
+    assert plain["optimizer"] == "builtins.print(end='')"
     assert plain["hooks"][0].endswith("Watch")
     assert plain["loss"] is None
 

@@ -16,6 +16,7 @@ from trueloop.claims.subject import RecipeSubject, ScriptSubject, dataset_place,
 from trueloop.claims.tensor_digest import digest_of_all
 from trueloop.data.source import Splits
 from trueloop.engine.assemble import assemble
+from trueloop.engine.read_data import read_data
 from trueloop.event import Place
 from trueloop.measure.randomness import fence
 from trueloop.results.proof import Cause, Proof
@@ -117,7 +118,7 @@ def _run(subject: RecipeSubject, start: Start, seed: int) -> _Run:
     """The data are read again, as by a process with these random states."""
     with fence():
         start.set()
-        splits: Splits = subject.recipe.data(subject.request)
+        splits = read_data(subject.recipe, subject.request)
         parts = assemble(replace(subject.recipe, data=lambda _: splits, seed=seed), subject.request)
         epochs = batch_digests(parts, BATCHES)
         parts.batches.close()

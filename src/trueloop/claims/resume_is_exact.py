@@ -6,6 +6,7 @@ resumed. Weights, optimizer, random states and every row of metrics are then com
 
 import json
 import random
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Final, final
@@ -36,6 +37,10 @@ DATA = Cause(
     "the data have a state of their own: a counter, a generator, a cache that is written",
     "draw from the global generators, which are seeded for each batch, or make a sample depend on its index only",
 )
+SPLIT = Cause(
+    "the data are not the same in every process: an unseeded generator, the order of a set or of a folder",
+    "seed the generator with `request.seed`, and sort what has no order",
+)
 AUGMENT = Cause("the augmentation has its own generator or state", "draw only from the generator that it is given")
 MODEL = Cause("the model has a state outside its parameters and buffers", "register it: `self.register_buffer(...)`")
 CHANCE = Cause("two undisturbed runs differ too", "the claim runs-are-deterministic names the line")
@@ -46,7 +51,7 @@ OPTIMIZER = Cause("the optimizer or the loss has a state that its state_dict doe
 class ResumeIsExact(Claim):
     name = "resume-is-exact"
     healthy = "weights, optimizer, random states and every row of metrics are bit-identical"
-    causes: ClassVar[tuple[Cause, ...]] = (DATA, AUGMENT, MODEL, OPTIMIZER, CHANCE)
+    causes: ClassVar[tuple[Cause, ...]] = (SPLIT, DATA, AUGMENT, MODEL, OPTIMIZER, CHANCE)
 
     def try_recipe(self, subject: RecipeSubject) -> Proof:
         if not subject.words:
@@ -57,6 +62,11 @@ class ResumeIsExact(Claim):
         if result.get("killed_at") is None or result["resumed"] not in (0, 1):
             output = runs / "output.txt"
             text = output.read_text(encoding="utf-8", errors="replace") if output.is_file() else ""
+            refused = re.search(r"was trained with (different (?:data|code) \(.*?\))\.", text)
+            if refused:
+                said = f"a run of it was killed at step {result['killed_at']}, and its resume found {refused[1]}"
+                place = function_place(subject.recipe.data)
+                return self.fails(said, dict(result), self.likely_first(SPLIT), place)
             error = last_line(text) or "no output"
             return self.unproved(f"a run of it could not be killed and resumed ({error})", dict(result))
         undisturbed, resumed = runs / UNDISTURBED, runs / str(result["name"])

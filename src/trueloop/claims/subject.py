@@ -16,6 +16,7 @@ from typing import Any, TypeVar, final
 from trueloop.data.source import Batch, Splits
 from trueloop.engine.assemble import assemble
 from trueloop.engine.parts import Parts
+from trueloop.engine.read_data import read_data
 from trueloop.event import Event, Place
 from trueloop.recipe.recipe import DataRequest, Recipe
 from trueloop.run import read_events
@@ -39,8 +40,7 @@ class RecipeSubject:
     @cached_property
     def splits(self) -> Splits:
         """Read once for all claims: a source gives the same samples each time."""
-        splits: Splits = self.recipe.data(self.request)
-        return splits
+        return read_data(self.recipe, self.request)
 
     def parts(self, **changes: Any) -> Parts:
         """The parts of a new training, seeded like a run, with `changes` to the recipe's fields."""

@@ -12,7 +12,7 @@ from trueloop.cli.options import Parser
 from trueloop.cli.runs import table
 from trueloop.errors import Misuse
 from trueloop.report.units import duration, number
-from trueloop.results.document import Column, Document, Item, Items, Table, Text
+from trueloop.results.document import Code, Column, Document, Item, Items, Table, Text
 from trueloop.results.plain import as_plain
 from trueloop.session.comparison import Comparison, Parting, compared
 from trueloop.session.folder import find_run
@@ -90,7 +90,8 @@ def _text(comparison: Comparison) -> str:
     for heading, rows, none in _sections(comparison):
         cells.append([heading, *[none if not rows and index == 0 else "" for index in range(len(comparison.runs))]])
         cells += [[f"  {row[0]}", *row[1:]] for row in rows]
-    return "\n".join([*table(cells), "", *_sentences(comparison)])
+    code = [f"\n{name}\n{diff.rstrip()}" for name, diff in comparison.code.items()]
+    return "\n".join([*table(cells), "", *_sentences(comparison), *code])
 
 
 def _document(comparison: Comparison) -> Document:
@@ -98,7 +99,8 @@ def _document(comparison: Comparison) -> Document:
     sections = [(heading.capitalize(), tuple(map(tuple, rows)), none) for heading, rows, none in _sections(comparison)]
     parts = [Table(head, heads, rows) if rows else Text(none, title=head) for head, rows, none in sections]
     losses = Items("Losses", tuple(Item("", sentence) for sentence in _sentences(comparison)))
-    return Document(f"Compare {', '.join(comparison.labels)}", (*parts, losses))
+    code = [Code(diff, "diff", name) for name, diff in comparison.code.items()]
+    return Document(f"Compare {', '.join(comparison.labels)}", (*parts, losses, *code))
 
 
 def _json(comparison: Comparison) -> str:
@@ -109,5 +111,5 @@ def _json(comparison: Comparison) -> str:
     ]
     named = zip(comparison.labels, comparison.runs, strict=True)
     runs = [{"name": name, "path": run.path} for name, run in named]
-    sides = {name: getattr(comparison, name) for name in ("recipe", "machine", "results")}
+    sides = {name: getattr(comparison, name) for name in ("recipe", "machine", "code", "results")}
     return json.dumps(as_plain({"version": 1, "runs": runs, **sides, "losses": losses}), indent=2)

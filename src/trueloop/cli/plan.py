@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trueloop.cli.deliver import Delivery
 from trueloop.cli.options import Parser, bandwidth, duration, shape, size, whole_number
 from trueloop.cli.recipe_options import add_recipe_options, chosen_recipe
+from trueloop.engine.read_data import read_data
 from trueloop.errors import BadData, Misuse
 from trueloop.parallel.plan import MOST_GPUS
 from trueloop.recipe.recipe import DataRequest, Recipe
@@ -82,8 +83,7 @@ def _splits(options: argparse.Namespace, recipe: Recipe) -> Splits:
         sizes, kind = options.input
         return _blank(recipe.task, sizes, kind, options.outputs)
     try:
-        read: Splits = recipe.data(DataRequest(options.data, options.download, recipe.seed))
-        return read
+        return read_data(recipe, DataRequest(options.data, options.download, recipe.seed))
     except BadData as error:
         known = KNOWN.get(options.recipe)
         if known is None or options.data is not None:

@@ -20,8 +20,8 @@ from trueloop.session.hang_watch import end_run_on_hang
 __all__ = ["parser", "recipe_for", "resume"]
 
 ABOUT: Final = """Continue a run that was stopped or killed, from its newest valid checkpoint. `--set epochs=20`
-makes a run longer, also a finished one. Fields that do not change the numbers (workers, device, log_every, keep ...)
-may be set too."""
+makes a run longer, also a finished one. Fields that do not change the numbers (workers, device, accumulate, keep ...)
+may be set too; others (lr, patience ...), changed code and changed data need --accept-changes, which records them."""
 STRETCHED: Final = ("cosine", "linear", "one-cycle")  # Schedules that depend on the length of the run
 
 
@@ -29,6 +29,10 @@ def parser() -> Parser:
     made = Parser("resume", "[options] RUN", ABOUT)
     made.add_argument("run", nargs="?", type=Path, metavar="RUN", help="the folder of the run: runs/NAME")
     made.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="change a field; repeatable")
+    made.add_argument("--recipe", metavar="FILE", help="the recipe's file, if it was moved or renamed")
+    made.add_argument(
+        "--accept-changes", action="store_true", help="resume with changed code, data or fields; recorded"
+    )
     made.add_argument("--nproc", metavar="N", help="number of processes, with the same results: N | auto | gpu | cpu")
     made.add_argument("--download", action="store_true", help="download the data if they are missing")
     made.add_argument("-q", "--quiet", action="store_true", help="print findings, warnings and errors only")
@@ -39,12 +43,12 @@ def parser() -> Parser:
 def resume(arguments: list[str]) -> int:
     options = _parsed(arguments)
     settings = settings_of(options.set)
-    origin = _origin(options.run)
+    origin = _origin(options)
     if options.nproc is not None:
         from trueloop.cli.processes import launch_here
 
         return launch_here("resume", options.nproc, without_nproc(arguments), recipe_for)
-    before = recipe_of(origin)
+    before = _recipe_of(origin)
     recipe = apply_overrides(before, settings)
     print_notes([*override_notes(before, settings), *_length_notes(before, recipe)])
     from trueloop.session.train import resume as resume_run
@@ -53,18 +57,28 @@ def resume(arguments: list[str]) -> int:
     hooks = (QuietDisplay(),) if options.quiet else None
     with end_run_on_hang(options.hang_after), rank_peers() as peers:
         how = {"download": options.download, "origin": kept, "hooks": hooks, "hand_on_signals": False}
+        how["accept_changes"] = options.accept_changes
         code = agree_exit_code(peers, finish(resume_run(recipe, options.run, **how)))
     return leave_exit_code(code)
+
+
+def _recipe_of(origin: dict[str, Any]) -> Recipe:
+    file = Path(origin["recipe"])
+    if file.suffix == ".py" and not file.is_file():
+        raise Misuse(f"There is no file {file}. Nothing was run: where is the recipe now? Type --recipe FILE.")
+    return recipe_of(origin)
 
 
 def recipe_for(arguments: list[str]) -> Recipe:
     """The recipe that `resume` would train: the launcher calls this before it starts processes."""
     options = _parsed(arguments)
-    return apply_overrides(recipe_of(_origin(options.run)), settings_of(options.set))
+    return apply_overrides(_recipe_of(_origin(options)), settings_of(options.set))
 
 
-def _origin(run: Path) -> dict[str, Any]:
-    return origin_of(run, read_about(run), f"call trueloop.resume(recipe, {str(run)!r}) in that script.")
+def _origin(options: argparse.Namespace) -> dict[str, Any]:
+    run = options.run
+    origin = origin_of(run, read_about(run), f"call trueloop.resume(recipe, {str(run)!r}) in that script.")
+    return {**origin, "recipe": options.recipe} if options.recipe else origin
 
 
 def _parsed(arguments: list[str]) -> argparse.Namespace:

@@ -12,7 +12,6 @@ from trueloop.checkpoint.saver import Saver
 from trueloop.checkpoint.store import Memory, Store
 from trueloop.checkpoint.weight_transfer import apply_transfer, plan_transfer, shapes_of
 from trueloop.checkpoint.weights import read_weights
-from trueloop.data.source import Splits
 from trueloop.engine.batches import Batches
 from trueloop.engine.compile_model import compile_blocks, compile_model
 from trueloop.engine.ema import Ema
@@ -22,6 +21,7 @@ from trueloop.engine.parallel_selfcheck import check_same_outputs
 from trueloop.engine.parts import Parts
 from trueloop.engine.precision import Precision
 from trueloop.engine.preflight import machine_problems
+from trueloop.engine.read_data import read_data
 from trueloop.engine.recompute import blocks_of, recompute_blocks
 from trueloop.engine.sample_order import mix_seed
 from trueloop.engine.schedule import Schedule, peak_lr
@@ -47,7 +47,7 @@ def assemble(
     strategy = choose(recipe, device)
     peers = strategy.peers
     hooks = Hooks(*([hooks] if hooks else []), *recipe.hooks) if peers.first else Hooks()  # rank 0 reports for all
-    splits: Splits = recipe.data(request or DataRequest(seed=recipe.seed))
+    splits = read_data(recipe, request)
     seed_all(recipe.seed)
     model = build_model(recipe, splits.facts).to(device)
     if recipe.channels_last:

@@ -41,6 +41,7 @@ class Loop:
     ) -> None:
         self.parts = parts
         self.state = state or State()
+        self.about: dict[str, Any] = {}  # What else a checkpoint states about its run
         self.stop = Stop()
         self.program = program(parts, self.state)
         replays = self.program.replays
@@ -91,7 +92,7 @@ class Loop:
         parts.share_buffers(parts.model)
         counts = {name: getattr(state, name) for name in ("step", "epoch", "batch", "best", "best_step")}
         versions = {"trueloop": __version__, "torch": torch.__version__}
-        about = {**versions, **counts, "metric": parts.metric, "recipe": describe(parts.recipe)}
+        about = {**versions, **counts, "metric": parts.metric, "recipe": describe(parts.recipe), **self.about}
         counters: dict[str, Any] = {
             "state": state.to_dict(),
             "precision": parts.precision.state(),

@@ -12,6 +12,7 @@ from trueloop.checkpoint.contents import read_contents
 from trueloop.checkpoint.locate import best_or_newest, find_checkpoints
 from trueloop.checkpoint.plan import name_of
 from trueloop.data.source import Batch, Facts, Source, Splits
+from trueloop.engine.read_data import read_data
 from trueloop.engine.task import Task, build_task
 from trueloop.errors import BadCheckpoint, CannotExport, Misuse
 from trueloop.export.exporter import Example
@@ -187,7 +188,7 @@ def load_trained_model(origin: Origin) -> TrainedModel:
     store, name = _checkpoint(origin)
     contents = read_contents(store, name)
     weights = "ema" if "ema" in contents.weights else "model"
-    splits: Splits = recipe.data(origin.request)
+    splits = read_data(recipe, origin.request)
     with fence(recipe.seed):
         model = build_model(recipe, splits.facts).cpu()
     try:

@@ -14,7 +14,7 @@ import ast
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
@@ -231,5 +231,8 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (tuple, list)):
         return [_plain(item) for item in value]
+    if isinstance(value, partial):
+        values = [*map(_plain, value.args), *(f"{key}={_plain(item)!r}" for key, item in value.keywords.items())]
+        return f"{_plain(value.func)}({', '.join(map(str, values))})"
     named = getattr(value, "__qualname__", None)
     return f"{value.__module__}.{named}" if named else type(value).__qualname__

@@ -10,6 +10,7 @@ from trueloop.hook import Row
 from trueloop.session.folder import read_about
 from trueloop.session.runs import RunSummary, summary_of
 from trueloop.track.metrics import current_rows, read_rows
+from trueloop.usercode.definitions import definitions_that_differ
 
 __all__ = ["Comparison", "Parting", "compared", "parting"]
 
@@ -36,6 +37,7 @@ class Comparison:
     machine: Mapping[str, Values]  # Facts of the machine that differ
     results: Mapping[str, Values]
     partings: tuple[Parting, ...]  # Of each run but the first
+    code: Mapping[str, str]  # Diffs from the first run's code: "label: definition" -> diff
 
 
 def compared(paths: Sequence[Path]) -> Comparison:
@@ -52,8 +54,17 @@ def compared(paths: Sequence[Path]) -> Comparison:
         recipe=_differing(recipes),
         machine=_differing([about.get("machine") or {} for about in abouts]),
         results=_results(runs, rows),
+        code=dict(_code(labels, abouts)),
         partings=tuple(parting(label, rows[0], others) for label, others in zip(labels[1:], rows[1:], strict=True)),
     )
+
+
+def _code(labels: Sequence[str], abouts: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    first = abouts[0].get("code")
+    for label, about in zip(labels[1:], abouts[1:], strict=True):
+        if first is not None and about.get("code") is not None:
+            for name, diff in definitions_that_differ(first, about["code"]).items():
+                yield f"{label}: {name}", diff
 
 
 def _differing(sides: Sequence[Mapping[str, Any]]) -> dict[str, Values]:

@@ -32,6 +32,17 @@ class Listeners:
         return self.checks.findings if self.checks else ()
 
 
+class FirstCheckpoint(Hook):
+    """Records that a run has saved: one whose checkpoints were deleted must not begin again without a word."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+
+    def saved(self, step: int, path: str) -> None:
+        if "first_checkpoint" not in self.folder.about:
+            self.folder.write(first_checkpoint=step)
+
+
 def open_listeners(recipe: Recipe, folder: RunFolder, hooks: Iterable[Hook] | None) -> Listeners:
     """`hooks`: what shows the run; None: a progress bar in a terminal, else a plain log. Only rank 0 has listeners."""
     if folder.guest:
@@ -41,5 +52,6 @@ def open_listeners(recipe: Recipe, folder: RunFolder, hooks: Iterable[Hook] | No
     trackers, notes = open_trackers(recipe.trackers, folder.path, describe(recipe), note)
     checks = LiveChecks(folder.path, note, load_settings(Path.cwd()))
     marks = Marks(folder, note, continues=recipe.on_collapse == "mark")
-    every = Hooks(MetricsFile(folder.path), Curves(folder.path, note), *trackers, checks, marks, *shown)
+    saves = FirstCheckpoint(folder)
+    every = Hooks(MetricsFile(folder.path), saves, Curves(folder.path, note), *trackers, checks, marks, *shown)
     return Listeners(every, tuple(notes), checks)

@@ -43,6 +43,12 @@ class Samples:
         """Of all that was read: other data have another one."""
         return blake2b(b"".join(self.hashes), digest_size=16).hexdigest()
 
+    @property
+    def full_digest(self) -> str:
+        """With the targets."""
+        targets = self.targets.contiguous().view(torch.uint8).numpy().tobytes() if self.targets.numel() else b""
+        return blake2b(b"".join(self.hashes) + targets, digest_size=16).hexdigest()
+
 
 def read_samples(source: Source, seed: int, *, in_memory: int, elsewhere: int, nbytes: int, seconds: float) -> Samples:
     """At most so many, so large together, and for so long. Random states are the caller's to fence off."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import torch
 from torch import nn
@@ -22,7 +22,7 @@ from trueloop.engine.preflight import check_before_training, machine_problems
 from trueloop.engine.schedule import lr_note
 from trueloop.engine.torch_settings import pick_device
 from trueloop.engine.train import train as run_loop
-from trueloop.errors import BadCheckpoint, BadRecipe, CannotSave, MissingExtra, Misuse
+from trueloop.errors import BadCheckpoint, CannotSave, MissingExtra, Misuse
 from trueloop.finding import Finding
 from trueloop.hook import Ending, Hook, Row, Start
 from trueloop.parallel.join import joined
@@ -30,6 +30,8 @@ from trueloop.parallel.peers import find_peers
 from trueloop.recipe.recipe import DataRequest, Recipe, describe
 from trueloop.recipe.validate import validate
 from trueloop.session.baseline import Found, kept_baseline, read_baseline
+from trueloop.session.changes import Changes, changes_since, code_of
+from trueloop.session.data_fingerprint import data_that_differ, fingerprint_of
 from trueloop.session.facts import write_facts
 from trueloop.session.folder import RunFolder
 from trueloop.session.hang_watch import end_run_on_hang, record_hang_in
@@ -37,6 +39,7 @@ from trueloop.session.listeners import Listeners, open_listeners
 from trueloop.session.live_checks import rules_for_runs
 from trueloop.session.shared_folder import open_shared_folder
 from trueloop.track.trackers import check_trackers
+from trueloop.usercode.definitions import code_hash
 from trueloop.usercode.settings import load_settings
 
 __all__ = ["Trained", "resume", "train"]
@@ -76,12 +79,13 @@ def train(
     found = None if baseline is None else read_baseline(baseline, Path(runs), recipe)
     request = DataRequest(Path(data) if data else None, download, recipe.seed)
     about = {"recipe": describe(recipe), "origin": origin, "data": str(data) if data else None, "machine": _machine()}
+    about["code"] = code_of(recipe)
     with end_run_on_hang(), joined():
         peers = find_peers(pick_device(recipe.device))
         create = partial(RunFolder.create, Path(runs), name or recipe.name, about, named=bool(name))
         folder = open_shared_folder(peers, create)
         with _session(recipe, request, folder, hooks, resumed=False) as session:
-            _begin(session, found, resumed=False)
+            _begin(session, found)
             session.ending = run_loop(session.loop)
     return session.result(hand_on_signals)
 
@@ -93,19 +97,22 @@ def resume(
     hooks: Iterable[Hook] | None = None,
     download: bool = False,
     origin: dict[str, Any] | None = None,
+    accept_changes: bool = False,
     hand_on_signals: bool = True,
 ) -> Trained:
-    """Resume a run of the same recipe from its newest valid checkpoint; a finished one, if the recipe is longer now."""
+    """Resume a run of the same recipe from its newest valid checkpoint; a finished one, if the recipe is longer now.
+    With `accept_changes`, also with a recipe, code or data that have changed: run.json records what and when."""
     _check(recipe)
     with end_run_on_hang(), joined():
         peers = find_peers(pick_device(recipe.device))
-        folder = open_shared_folder(peers, lambda: _reopen(Path(path), recipe))
-        folder.about.update(recipe=describe(recipe), origin=origin or folder.about.get("origin"))
+        folder = open_shared_folder(peers, lambda: _reopen(Path(path), recipe, accepted=accept_changes))
+        changes = changes_since(folder.about, recipe)
+        folder.about.update(recipe=describe(recipe), origin=origin or folder.about.get("origin"), code=code_of(recipe))
         data = folder.about.get("data")
         request = DataRequest(Path(data) if data else None, download, recipe.seed)
         kept = kept_baseline(folder)
         with _session(recipe, request, folder, hooks, resumed=True) as session:
-            _begin(session, kept, resumed=True)
+            _begin(session, kept, changes if accept_changes else Changes(), accepted=accept_changes)
             session.ending = run_loop(session.loop)
     return session.result(hand_on_signals)
 
@@ -117,28 +124,22 @@ def _check(recipe: Recipe) -> None:
     rules_for_runs(load_settings(Path.cwd()))  # raises Misuse for an unknown rule in the settings
 
 
-def _reopen(path: Path, recipe: Recipe) -> RunFolder:
+def _reopen(path: Path, recipe: Recipe, *, accepted: bool) -> RunFolder:
     folder = RunFolder.open(path)
     status = folder.about.get("status")
-    if status == "early-stopped" or (status == "finished" and not _is_longer(recipe, folder.about)):
+    try:
+        changes = changes_since(folder.about, recipe)
+        if status == "early-stopped" and "patience" not in changes.recipe:
+            more = f"`trueloop resume {path} --set patience=N --accept-changes`"
+            raise Misuse(f"{path} has finished: there is nothing to resume. To go on after early stopping: {more}.")
+        if status == "finished" and not _is_longer(recipe, folder.about):
+            said = f"{path} has finished: there is nothing to resume. `trueloop runs` shows its result."
+            raise Misuse(f"{said} To train longer: --set epochs=N.")
+        changes.refuse(folder.path, accepted=accepted)
+    except Misuse:
         folder.close()
-        more = " To train longer: --set epochs=N." if status == "finished" else ""
-        raise Misuse(f"{path} has finished: there is nothing to resume. `trueloop runs` shows its result.{more}")
-    before, now = folder.about.get("recipe") or {}, describe(recipe)
-    fixed = (key for key in now if key in before and key not in FREE)
-    changed = [f"{key}: {before[key]!r}, now {now[key]!r}" for key in fixed if before[key] != now[key]]
-    if changed:
-        folder.close()
-        said = f"{folder.path} was trained with a different recipe ({'; '.join(changed)})"
-        raise BadRecipe(f"{said}. Nothing was run: start a new run.")
+        raise
     return folder
-
-
-# Fields that may change when a run is resumed: its past stays valid
-FREE: Final = {
-    *("name", "hooks", "trackers", "keep", "workers", "log_every", "epochs", "steps", "device", "statistics_every"),
-    *("digest_every", "parallel", "tensor_ranks", "tensor_plan", "save_every", "on_collapse"),
-}
 
 
 def _is_longer(recipe: Recipe, about: dict[str, Any]) -> bool:
@@ -157,6 +158,7 @@ class _Session:
     folder: RunFolder
     listeners: Listeners
     ending: Ending
+    begun: bool = False
 
     def result(self, hand_on_signals: bool) -> Trained:
         """`hand_on_signals`: raise the signal that stopped the run again. A script that continued and exited with 0
@@ -181,7 +183,10 @@ def _session(
         session.ending = _finish(loop, session.ending, folder)
     except BaseException as error:
         if session is None or not isinstance(error, CannotSave):
-            refused = not resumed and isinstance(error, (Misuse, MissingExtra))
+            refused = isinstance(error, (Misuse, MissingExtra, BadCheckpoint)) and not (session and session.begun)
+            if resumed and refused:
+                folder.close()  # as it was
+                raise
             _record_error(session.loop if session else None, folder, error, refused=refused)
             raise
         state, metric = session.loop.state, session.loop.parts.metric
@@ -192,16 +197,24 @@ def _session(
     folder.close()
 
 
-def _begin(session: _Session, baseline: Found | Baseline | None, *, resumed: bool) -> None:
+def _begin(
+    session: _Session, baseline: Found | Baseline | None, changes: Changes | None = None, *, accepted: bool = False
+) -> None:
+    """`changes`: the run is resumed, with these changes."""
     loop, folder, parts = session.loop, session.folder, session.loop.parts
     loop.validation.collapse_check = check = _collapse_check(loop, baseline)
     if not folder.guest:
         Folder(folder.checkpoints).sweep()
-    if resumed:
-        loop.recovery.go_back()
+    data = fingerprint_of(parts.splits, parts.recipe.seed)
+    loop.about = {"data": data, "code": code_hash(folder.about["code"])}
+    if changes is not None:
+        changes.data = data_that_differ(folder.about.get("data_fingerprint") or data, data)
+        Changes(data=changes.data).refuse(folder.path, accepted=accepted)
+        _go_back(loop, folder, changes)
     else:
         check_before_training(parts)
     about = {"total_steps": parts.total_steps, "metric": parts.metric, "higher_is_better": parts.higher_is_better}
+    about["data_fingerprint"] = data
     folder.write(status="running", **about, **({"baseline": check.baseline.to_dict()} if check else {}))
     started = time.perf_counter()
     unwritten = "" if folder.guest else write_facts(folder.path, parts)
@@ -210,7 +223,23 @@ def _begin(session: _Session, baseline: Found | Baseline | None, *, resumed: boo
     notes = tuple(filter(None, (*notes, *session.listeners.notes, unwritten)))
     model, size = parts.strategy.kind(parts.model).__name__, sum(each.numel() for each in parts.model.parameters())
     counts = (parts.batches.samples, parts.total_steps, parts.batches.steps_per_epoch, loop.state.step)
+    session.begun = True
     parts.hooks.started(Start(folder.path.name, model, size, str(parts.device), *counts, notes, str(folder.path)))
+
+
+def _go_back(loop: Loop, folder: RunFolder, changes: Changes) -> None:
+    """To the newest valid checkpoint, with what was changed since."""
+    first = folder.about.get("first_checkpoint")
+    if not loop.recovery.go_back() and first is not None:
+        raise BadCheckpoint(
+            f"{folder.checkpoints} holds no checkpoint, and this run had saved one at step {first:,}. Nothing was run: "
+            "put the checkpoints back, or start a new run."
+        )
+    state, patience = loop.state, loop.parts.recipe.patience
+    if state.over and (patience is None or state.worse < patience):
+        state.over = False
+    if changes:
+        folder.write(changes=[*folder.about.get("changes", ()), changes.record(state.step)])
 
 
 def _record_error(loop: Loop | None, folder: RunFolder, error: BaseException, *, refused: bool) -> None:

@@ -15,9 +15,9 @@ import torch
 from torch import nn
 
 from trueloop import __version__
-from trueloop.data.source import Splits
 from trueloop.engine.batches import SHARE
 from trueloop.engine.optimizer import FUSED_EVERYWHERE, optimizer_class
+from trueloop.engine.read_data import read_data
 from trueloop.engine.recompute import blocks_of
 from trueloop.engine.torch_settings import pick_device
 from trueloop.measure.randomness import fence
@@ -54,7 +54,7 @@ class MachineFacts:
 def gather_facts(recipe: Recipe, request: DataRequest) -> MachineFacts:
     """Errors of the user's data or model pass through."""
     device = pick_device(recipe.device)
-    splits: Splits = recipe.data(request)
+    splits = read_data(recipe, request)
     with fence(recipe.seed):
         model = build_model(recipe, splits.facts)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

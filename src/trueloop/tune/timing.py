@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from trueloop.data.source import Batch, Source, Splits
 from trueloop.engine.loop import Loop
+from trueloop.engine.read_data import read_data
 from trueloop.hook import Hook, Row
 from trueloop.measure.randomness import fence
 from trueloop.recipe.model import build_model
@@ -70,7 +71,7 @@ class TrialRecipe:
 
     @cached_property
     def splits(self) -> Splits:
-        splits: Splits = self.recipe.data(self.request)
+        splits = read_data(self.recipe, self.request)
         valid = splits.valid
         return splits if valid is None or len(valid) <= VALID else replace(splits, valid=_Subset(valid))
 
