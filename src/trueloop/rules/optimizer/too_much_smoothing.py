@@ -33,7 +33,7 @@ __all__ = ["TooMuchSmoothing"]
 STEPS: Final = 40
 USUAL_MOMENTUM: Final = 0.99
 USUAL_EPSILON: Final = 1e-3  # agents on Atari use 1.5e-4
-OUTWEIGHS: Final = 10.0
+OUTWEIGHS: Final = 4.0
 
 
 class TooMuchSmoothing(Rule, code="OPT115", severity=Severity.WARNING):
