@@ -10,6 +10,8 @@ import torch.nn.functional as F  # noqa: N812 - as everybody writes it
 from torch import Tensor, nn
 
 from tests.engine.small import PADDING, SMALL, Read, begin, furthest, ran, reading, with_norm
+from trueloop.engine.accumulation_note import accumulation_note
+from trueloop.engine.batches import EvaluationBatches
 from trueloop.engine.loop import Loop
 from trueloop.parallel.gradient import norm_of
 
@@ -142,3 +144,36 @@ def test_the_norm_counts_sparse_gradients() -> None:
     dense(torch.tensor([1, 1, 3])).sum().backward()
     assert dense.weight.grad is not None
     assert float(norm_of([table.weight])) == pytest.approx(float(dense.weight.grad.norm()))
+
+
+def token_mean(output: Tensor, targets: Tensor) -> Tensor:
+    return F.cross_entropy(output.flatten(0, 1), targets.flatten(), ignore_index=PADDING)
+
+
+def test_a_loss_of_ones_own_that_is_a_mean_over_tokens_says_so() -> None:
+    """Counted by samples, four micro-batches of uneven length would weigh their tokens differently."""
+    own = replace(reading(1, 2, 4, 32), batch=4, accumulate=4, loss=token_mean, task="multiclass")
+    counted = replace(own, loss_count=lambda targets: (targets != PADDING).sum())
+    by_samples, by_tokens = (begin(recipe)[0] for recipe in (own, counted))
+    assert far(first_gradients(by_tokens), big_batch(by_tokens)) < ROUNDING
+    assert far(first_gradients(by_samples), big_batch(by_samples)) > 0.01
+    assert "accumulate=4: the loss of the first batch is" in accumulation_note(by_samples.parts)
+    assert accumulation_note(by_tokens.parts) == ""
+
+
+def contrast(output: Tensor, targets: Tensor) -> Tensor:
+    """Each sample against the others of its batch."""
+    scores = output @ output.T
+    return F.cross_entropy(scores, torch.arange(len(scores)))
+
+
+def test_a_loss_that_compares_samples_is_evaluated_in_micro_batches_and_noted() -> None:
+    recipe = replace(SMALL, loss=contrast, accumulate=2)
+    loop, _, _ = begin(recipe)
+    assert "in-batch negatives" in accumulation_note(loop.parts)
+    parts = loop.parts
+    sizes = [
+        EvaluationBatches(parts.splits.train, parts.splits, each, parts.device, parts.peers).batch
+        for each in (recipe, replace(recipe, evaluation_batch=5), replace(recipe, loss=None))
+    ]
+    assert sizes == [recipe.batch // 2, 5, recipe.batch]

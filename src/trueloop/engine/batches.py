@@ -288,7 +288,9 @@ class EvaluationBatches:
         micro = -(-recipe.batch // (peers.world * recipe.accumulate))
         numbers = MANY_AT_ONCE * micro * math.prod(splits.facts.inputs or (FEW_NUMBERS,))
         many = recipe.program == "cuda_graphs" and recipe.task != "language" and numbers <= FEW_NUMBERS
-        self.batch = (MANY_AT_ONCE if many else EVALUATED_AT_ONCE) * micro
+        at_once = 1 if recipe.loss is not None else MANY_AT_ONCE if many else EVALUATED_AT_ONCE
+        # A loss of the user's own may depend on the size of the batch: in-batch negatives.
+        self.batch = at_once * micro if recipe.evaluation_batch is None else -(-recipe.evaluation_batch // peers.world)
 
     def keys(self) -> Iterator[_Key]:
         own = torch.arange(len(self.source)).tensor_split(self.peers.world)[self.peers.rank]

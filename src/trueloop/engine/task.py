@@ -8,7 +8,7 @@ processes or a small last batch the average of the one big batch. What counts as
     binary        a sample
     multilabel    a label of a sample: N samples of L labels give N * L
     regression    a number: N samples of D quantities give N * D
-    own loss      a sample
+    own loss      a sample, or what `loss_count` counts
 
 So the averages are those of torch's losses with reduction="mean". Metrics come from sums over all samples, not from
 averages of batches.
@@ -291,19 +291,25 @@ def _aligned(output: Tensor, targets: Tensor) -> Tensor:
 
 @final
 class OwnLoss(Task):
-    """The user's loss: one number per sample, or a mean, which then counts once per sample. Metric: loss."""
+    """The user's loss: one number per sample, or a mean over samples, or over what `count` says. Metric: loss."""
 
     metric = "loss"
     higher_is_better = False
 
-    def __init__(self, loss: Callable[[Any, Any], Any]) -> None:
+    def __init__(self, loss: Callable[[Any, Any], Any], count: Callable[[Any], int | Tensor] | None = None) -> None:
         self.loss = loss
+        self.own_count = count
 
     def loss_sum(self, output: Any, targets: Any) -> Tensor:
         value: Tensor = self.loss(output, targets)
-        return value * self.count(targets) if value.dim() == 0 else value.sum() * (self.count(targets) / value.numel())
+        if value.dim() == 0:
+            return value * self.count(targets)
+        return value.sum() * (self.samples(targets) / value.numel()) if self.own_count is None else value.sum()
 
-    def count(self, targets: Any) -> int:
+    def count(self, targets: Any) -> int | Tensor:
+        return self.samples(targets) if self.own_count is None else self.own_count(targets)
+
+    def samples(self, targets: Any) -> int:
         if isinstance(targets, Tensor):
             return len(targets)
         return len(next(iter(targets.values() if isinstance(targets, dict) else targets)))
@@ -319,9 +325,9 @@ class OwnLoss(Task):
                 f"{at}: the recipe's loss returns {got}; it must be a floating-point tensor, computed from the model's "
                 "output. Nothing was trained: return one loss per sample, or their mean."
             )
-        if value.dim() and len(value) != self.count(targets):
+        if value.dim() and len(value) != self.samples(targets):
             raise BadData(
-                f"{at}: the recipe's loss returns {describe_tensor(value)} for {self.count(targets)} samples. "
+                f"{at}: the recipe's loss returns {describe_tensor(value)} for {self.samples(targets)} samples. "
                 "Nothing was trained: return one loss per sample, or their mean."
             )
         tensors = isinstance(output, Tensor) and isinstance(targets, Tensor)
@@ -342,7 +348,7 @@ class OwnLoss(Task):
 
 def build_task(recipe: Recipe, facts: Facts) -> Task:
     if recipe.loss is not None:
-        return OwnLoss(recipe.loss)
+        return OwnLoss(recipe.loss, recipe.loss_count)
     match recipe.task:
         case "multiclass":
             return Multiclass(facts, recipe.label_smoothing)

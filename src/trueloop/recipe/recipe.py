@@ -55,6 +55,8 @@ class Recipe:
     """multiclass | binary | multilabel | regression | language: selects loss, target checks and metrics."""
     loss: Callable[[Any, Any], Any] | None = None
     """Your own loss(output, targets): one loss per sample (then accumulation is exact), or their mean."""
+    loss_count: Callable[[Any], Any] | None = None
+    """What your own loss is a mean over: lambda targets: (targets != -100).sum(); None: samples."""
     metric: str = ""
     """Selects the best checkpoint: loss, accuracy, f1, mae, r2; empty: accuracy (regression, language: loss)."""
     label_smoothing: float = 0.0
@@ -161,6 +163,8 @@ class Recipe:
     """Steps between two rows of metrics; in between, the host does not wait for the device."""
     evaluate_every: int | None = None
     """Steps between two evaluations; None: at the end of each epoch."""
+    evaluation_batch: int | None = None
+    """Samples evaluated at once; None: a micro-batch with your own loss, else more: it changes nothing then."""
     digest_every: int | None = None
     """Steps between two checks that all replicas hold the same weights; None: at each evaluation; 0: never."""
     save_every: int | None = None

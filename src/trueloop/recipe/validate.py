@@ -188,6 +188,7 @@ _RANGES: Final[Mapping[str, _Range]] = {
     "tensor_ranks": (lambda value: value >= 2, "a layer is shared by at least 2"),
     "seed": (lambda value: 0 <= value < 2**63, "a seed is a whole number from 0 to 2**63 - 1"),
     "evaluate_every": (lambda value: value >= 1, "it is at least 1; None: at the end of each epoch"),
+    "evaluation_batch": (lambda value: value >= 1, "it is at least 1; None: as many as a micro-batch, or more"),
     "save_every": (lambda value: value >= 1, "it is at least 1; None: after each evaluation"),
     "keep": (lambda value: value >= 1, "it is at least 1: without a checkpoint no run can be resumed"),
 }

@@ -23,7 +23,7 @@ NEVER: Final = {
     "seed": "the data would be split and ordered again",
     "task": "the metrics before and after could not be compared",
 }
-CODE: Final = ("model", "data", "loss", "optimizer")  # Fields of a recipe that hold the user's functions
+CODE: Final = ("model", "data", "loss", "loss_count", "optimizer")  # Fields of a recipe that hold the user's functions
 MOST_LINES: Final = 60  # of a diff, in a message
 
 

@@ -1,0 +1,53 @@
+"""Where `accumulate` cannot give the step of the large batch, measured on the first batch."""
+
+import torch
+
+from trueloop.data.source import Batch, map_tensors, size_of
+from trueloop.engine.evaluate import evaluating
+from trueloop.engine.parts import Parts
+from trueloop.engine.task import OwnLoss
+from trueloop.torch_private.modules import BatchNorm
+
+__all__ = ["accumulation_note"]
+
+ROUNDING = 1e-4  # relative
+
+
+def accumulation_note(parts: Parts) -> str:
+    """A sentence for the start of the run; empty: micro-batches give the loss of the whole batch."""
+    count = parts.recipe.accumulate
+    if count == 1 or parts.strategy.in_parts:
+        return ""
+    losses = _losses(parts) if isinstance(parts.task, OwnLoss) else None
+    if losses is not None:
+        whole, split = losses
+        cure = "set loss_count to what it averages over (targets -> number), or return one loss per sample"
+        return (
+            f"accumulate={count}: the loss of the first batch is {whole:.4g}, and that of its micro-batches together "
+            f"{split:.4g}. A mean over tokens needs its divisor: {cure}. A loss that compares the samples of a batch "
+            "(in-batch negatives) is a different one in smaller batches."
+        )
+    norms = sum(isinstance(module, BatchNorm) for module in parts.model.modules())
+    if norms:
+        return f"accumulate={count}: {norms} BatchNorm layers see one micro-batch at a time, so steps differ slightly."
+    return ""
+
+
+def _losses(parts: Parts) -> tuple[float, float] | None:
+    """Of the first batch, whole and in micro-batches of the same outputs; None: they are equal."""
+    with evaluating(parts.model), parts.precision.autocast():
+        batch = parts.batches.batch_at(0, 0)
+        if batch is None:
+            return None
+        output = parts.model(batch.inputs)
+        answered = parts.batches.micros(Batch(map_tensors(output, torch.detach), batch.targets))
+        if sum(size_of(micro.inputs) for micro in answered) != size_of(batch.inputs):
+            return None
+        whole = float(parts.task.loss_sum(output, batch.targets)) / _number(parts, batch)
+        split = sum(float(parts.task.loss_sum(*micro)) for micro in answered)
+        split /= sum(_number(parts, micro) for micro in answered)
+    return None if abs(whole - split) <= ROUNDING * max(abs(whole), 1e-6) else (whole, split)
+
+
+def _number(parts: Parts, batch: Batch) -> float:
+    return max(1.0, float(parts.task.count(batch.targets)))
