@@ -9,6 +9,7 @@ __all__ = ["Alignment", "AnswersCompared", "Column", "ConstantPart", "InputsSumm
 __all__ += ["RenamedPart", "Repeated", "RowsCompared", "ShiftedPart", "SoftTargetsCompared", "StoredOrderCompared"]
 __all__ += [
     "PairsMatched",
+    "RowsApart",
     "SequencesCounted",
     "TargetsAligned",
     "TargetsSummarized",
@@ -58,6 +59,20 @@ class MemoryOrder:
     has them last."""
     related: float  # correlation of neighbors in time or space, in the order in memory
     claimed: float  # of neighbors by the shape
+
+
+@dataclass(frozen=True, slots=True)
+class RowsApart:
+    """How well a small probe tells evaluated rows from training rows, and where they differ most."""
+
+    view: str  # values; profile: means along each dimension; spectrum: bands of frequencies along the last dimension
+    area: float  # under the ROC curve, of held-out rows
+    position: int  # of the number that differs most
+    width: int  # numbers of a row, in this view
+    mean: float  # of that number in training
+    deviation: float
+    mean_there: float  # in evaluation
+    deviation_there: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +189,7 @@ class AnswersCompared(Event):
     evaluated_at: int  # step
     moved: tuple[tuple[int, int], ...]
     """Labels that a different output gives, and their own does not, one to one."""
+    apart: RowsApart | None = None  # of rows on which a model fails that has learned its training rows
 
 
 @dataclass(frozen=True, slots=True)

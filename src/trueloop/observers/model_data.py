@@ -12,8 +12,9 @@ from typing import Any, Final, Literal, NamedTuple, TypeGuard
 import torch
 from torch import Tensor, nn
 
-from trueloop.event import AnswersCompared, InputsSummarized, Labels, Place, TargetsSummarized
+from trueloop.event import AnswersCompared, InputsSummarized, Labels, Place, RowsApart, TargetsSummarized
 from trueloop.measure.answers import Answers, judge
+from trueloop.measure.apart import rows_apart
 from trueloop.measure.columns import as_table, column_facts, is_noise
 from trueloop.measure.layout import order_in_memory
 from trueloop.measure.probe import differs_by_call, probe, transfer
@@ -42,6 +43,8 @@ HALF: Final = 0.5
 LEAST_PAIRS: Final = 140  # rows with targets for a probe
 WIDEST: Final = 1024  # numbers in a row for a probe
 MOST_OUTPUTS: Final = 64  # of a row
+LOST: Final = 0.5  # correlation of outputs and targets, in evaluation less than in training
+SAME_AGAIN: Final = 0.95  # distinct rows: with more, every row is drawn anew, as by augmentation
 _EQUALS: Final = ("eq", "__eq__", "ne", "__ne__")
 _COMPARES: Final = (*_EQUALS, "sub", "__sub__", "rsub", "__rsub__", "mul", "__mul__", "logical_and", "__and__")
 
@@ -239,8 +242,10 @@ class ModelDataObserver(Observer):
             same = None if in_training is None else judge(in_training.latest(mixed=True))
             relation = same.relation if same is not None and same.kind == found.kind else None
             name = self.objects.models[model].name
+            failed = relation is not None and relation - max(0.0, found.relation) >= LOST
             self.emit(AnswersCompared, entry.place, model, name, found.kind, found.rows, found.score, found.chance,
-                      found.relation, relation, evaluated.step, found.moved)  # fmt: skip
+                      found.relation, relation, evaluated.step, found.moved,
+                      apart=_apart(trained, entry) if failed else None)  # fmt: skip
 
     def _summarize(self, model: int, position: int, phase: Phase, entry: _Input) -> None:
         rows = torch.cat(entry.rows)
@@ -343,6 +348,15 @@ def _probed(entry: _Input) -> dict[str, Any]:
     if found is None or (found.score < found.chance + 0.1 and differs_by_call(pairs.calls, pairs.classes)):
         return {}
     return {"probed": found.rows, "probe": found.score, "chance": found.chance}
+
+
+def _apart(trained: _Input | None, entry: _Input) -> RowsApart | None:
+    """How evaluated rows differ from training rows, where these come again unchanged."""
+    rows, other = torch.cat([] if trained is None else trained.rows), torch.cat(entry.rows)
+    kept = _first_of_each(rows)
+    if len(kept) > SAME_AGAIN * len(rows):
+        return None
+    return rows_apart(rows[kept], other[_new(entry, _first_of_each(other), trained)])
 
 
 def _transferred(trained: _Input | None, entry: _Input) -> dict[str, Any]:

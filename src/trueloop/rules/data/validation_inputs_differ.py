@@ -8,6 +8,10 @@ Half of that is enough for one feature among others that stay, if the model's ou
 training rows, no longer do in evaluation. A feature in larger units (inches for millimetres) is also recognized after
 normalization: it has the same shape, varies at least eight times less, and lies where no training row lies.
 
+Where the model has learned the training rows and knows nothing about the evaluated ones, any difference counts: a
+small probe tells evaluated rows from training rows, by their numbers, by the means along each dimension or by the
+spectrum along the last one (a different sample rate, resolution or order has the same mean and spread).
+
 Why it hurts
 ------------
 The model is evaluated on numbers that it never saw: a column in other units, normalization in one phase only, or
@@ -26,7 +30,8 @@ When it is fine
 ---------------
 Not reported: shifts below six standard deviations (a later year, a different site), rare large values, features that
 hardly vary in training or are mostly one value, single features that cover a small part of their training range or go
-on where it ends (one site, the last weeks), and fewer than 48 rows in either phase. A test on shifted data is meant to
+on where it ends (one site, the last weeks), rows that a probe tells apart but the model predicts, random augmentation,
+validation rows that are random draws, and fewer than 48 rows in either phase. A test on shifted data is meant to
 differ: allow it there.
 """
 
@@ -51,6 +56,9 @@ SMALL: Final = 8.0  # how much less it varies there
 ALIKE: Final = 0.35  # standard deviations: difference of the percentiles of one shape
 FLAT: Final = 4.0  # standard deviations from end to end: a counter or a time, which continues where training ended
 SHOWN: Final = 4
+LEARNED: Final = 0.6  # correlation of outputs and targets on training rows
+NOTHING: Final = 0.15  # on evaluated rows
+AREA: Final = 0.9  # under the ROC curve of a probe
 
 
 class ValidationInputsDiffer(Rule, code="DAT112", severity=Severity.WARNING):
@@ -61,8 +69,10 @@ class ValidationInputsDiffer(Rule, code="DAT112", severity=Severity.WARNING):
         self._evaluation: dict[tuple[int, int], InputsSummarized] = {}
         self._interactive: set[int] = set()
         self._lost: set[int] = set()  # models that fail on evaluated rows
+        self._answers: dict[int, AnswersCompared] = {}
 
     def on_answers_compared(self, event: AnswersCompared) -> None:
+        self._answers[event.model] = event
         if event.training is not None and event.training - max(0.0, event.relation) >= LOST:
             self._lost.add(event.model)
 
@@ -78,6 +88,35 @@ class ValidationInputsDiffer(Rule, code="DAT112", severity=Severity.WARNING):
         phase[event.model, event.position] = event
 
     def on_run_ended(self, _: RunEnded) -> Findings:
+        found = list(self._summaries())
+        yield from found
+        if not found:
+            yield from self._told_apart()
+
+    def _told_apart(self) -> Findings:
+        for model, event in self._answers.items():
+            rows, learned = event.apart, event.training
+            if rows is None or rows.area < AREA or event.moved or model in self._interactive:
+                continue
+            if learned is None or learned < LEARNED or event.relation > NOTHING:
+                continue
+            if (key := (model, 0)) in self._evaluation and self._evaluation[key].noise:
+                continue  # random draws, which mean nothing
+            noun = "frequency band" if rows.view == "spectrum" else "number"
+            yield self.finding(
+                event,
+                f"A probe tells evaluated rows from training rows by their {rows.view} (AUC {rows.area:.2f}); "
+                f"{noun} {rows.position} of {rows.width} has {rows.mean:.3g} ± {rows.deviation:.2g} in training and "
+                f"{rows.mean_there:.3g} ± {rows.deviation_there:.2g} here. The outputs of `{event.name}` correlate "
+                f"{learned:.2f} with targets that it was trained on and {event.relation:.2f} with these.",
+                fix="Compare how the two phases were recorded and prepared: sample rate, resolution, units, order of "
+                "channels and columns.",
+                evidence={"auc": round(rows.area, 3), "view": rows.view, noun: rows.position,
+                          "training": [rows.mean, rows.deviation], "evaluation": [rows.mean_there,
+                                                                                 rows.deviation_there]},
+            )  # fmt: skip
+
+    def _summaries(self) -> Findings:
         for key, evaluation in self._evaluation.items():
             training = self._training.get(key)
             if key[0] in self._interactive or training is None:
