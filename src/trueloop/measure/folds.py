@@ -16,6 +16,7 @@ __all__ = ["Folds"]
 
 SWAPPED: Final = 8  # rows that were held out before and are trained on now
 KEPT: Final = 0.3  # rows that are trained on before and after, for each of those
+WHOLE: Final = 0.5  # of all rows: trained on since these were held out
 PARTS: Final = 4  # of the training, by rows that appear after an evaluation
 PART_ROWS: Final = 1024
 SAMPLE: Final = 128  # evaluated rows
@@ -74,7 +75,8 @@ class Folds:
         self._checks += 1
         swapped = sum(first > latest and row in self._held_out for row, first in self._first.items())
         kept = sum(self._first[row] <= latest < last for row, last in self._latest.items())
-        return len(known) if swapped >= SWAPPED and kept >= KEPT * swapped else 0
+        whole = swapped + kept >= WHOLE * len(self._first)  # a replay buffer is never trained on as a whole
+        return len(known) if whole and swapped >= SWAPPED and kept >= KEPT * swapped else 0
 
     def rescaled(self) -> int:
         """How many evaluated rows were trained on in an earlier fold in a different scaling."""
