@@ -132,7 +132,8 @@ class LayerLook:
         self._names = [(name, gradient.numel()) for name, _, gradient in found]
         self._weights = [weight for _, weight, _ in found]
         self._before = [weight.detach().clone() for weight in self._weights]
-        means = [each.mean(dtype=None if each.dtype == torch.float64 else torch.float32).float() for each in gradients]
+        real = [torch.view_as_real(each) if each.is_complex() else each for each in gradients]
+        means = [each.mean(dtype=None if each.dtype == torch.float64 else torch.float32).float() for each in real]
         self._numbers = [norms(gradients), torch.stack(means), norms(self._before)] if gradients else []
 
     @torch.no_grad()

@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 from trueloop.engine.schedule import peak_lr
 from trueloop.errors import BadRecipe, did_you_mean
 from trueloop.parallel.strategy import Single, Strategy
+from trueloop.recipe.call import call_own
 from trueloop.recipe.recipe import Recipe
 
 __all__ = ["build_optimizer", "optimizer_class", "optimizer_problems", "parameter_groups"]
@@ -20,6 +21,7 @@ MOMENTUM: Final = "momentum"  # SGD with the recipe's momentum: the one name tha
 UNFIT: Final = {"LBFGS": "it computes the loss several times in a step", "SparseAdam": "it takes sparse gradients only"}
 FUSED_EVERYWHERE: Final = ("SGD", "Adam", "AdamW")  # fused on CUDA and MPS too; others on the CPU only
 FUSED_IN_PARTS: Final = ("Adam", "AdamW")  # Those whose fused step takes parameters of which processes hold parts
+TAKE_SPARSE: Final = ("SGD", "Adagrad")  # Those that take sparse gradients, as of nn.Embedding(sparse=True)
 DEVICES: Final = ("cpu", "cuda", "mps")  # Where there are fused steps
 
 
@@ -38,11 +40,13 @@ def build_optimizer(
     if mistakes:
         raise BadRecipe(f"{'; '.join(mistakes)}. Nothing was run.")
     kind = optimizer_class(recipe.optimizer)
+    _refuse_sparse(model, kind)
     options: dict[str, Any] = {"lr": peak_lr(recipe), **_options(recipe, kind), **recipe.optimizer_options}
     if "fused" in inspect.signature(kind).parameters and not {"fused", "foreach", "differentiable"} & set(options):
         known = FUSED_IN_PARTS if strategy.in_parts else FUSED_EVERYWHERE
         on_cpu = device.type == "cpu" and not strategy.in_parts
-        options["fused"] = on_cpu or (device.type in DEVICES and kind.__name__ in known)
+        fused = on_cpu or (device.type in DEVICES and kind.__name__ in known)
+        options["fused"] = fused and all(each.is_floating_point() for group in groups for each in group["params"])
     try:
         return kind(groups, **options)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -93,7 +97,8 @@ def _is_optimizer(kind: Any) -> bool:
 
 def _of_the_users(recipe: Recipe, groups: list[dict[str, Any]]) -> Optimizer:
     assert callable(recipe.optimizer)
-    built = recipe.optimizer(groups, lr=peak_lr(recipe), **recipe.optimizer_options)
+    form, options = "def optimizer(parameters, lr)", {"lr": peak_lr(recipe), **recipe.optimizer_options}
+    built = call_own("optimizer", form, recipe.optimizer, groups, **options)
     if not isinstance(built, Optimizer):
         raise BadRecipe(f"The recipe's optimizer returned a {type(built).__name__}, not an Optimizer. Nothing was run.")
     return built
@@ -112,6 +117,14 @@ def _refuse_lazy(model: nn.Module) -> None:
             f"{lazy[0]} of {type(model).__name__} has no shape yet, because its layer is lazy, so it cannot be seeded "
             "or saved. Nothing was run: give the layer its sizes, or run one batch through the model when building it."
         )
+
+
+def _refuse_sparse(model: nn.Module, kind: type[Optimizer]) -> None:
+    for name, module in model.named_modules():
+        sparse = isinstance(module, (nn.Embedding, nn.EmbeddingBag)) and module.sparse
+        if sparse and kind.__name__ not in TAKE_SPARSE:
+            said = f"{name} ({type(module).__name__}) has sparse gradients, and {kind.__name__} takes none"
+            raise BadRecipe(f"{said}. Nothing was run: leave out `sparse=True`, or give optimizer=sgd.")
 
 
 def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:

@@ -1,8 +1,10 @@
 """A recipe's data, read so that the same recipe gives the same split."""
 
+from trueloop.data.accept import as_splits
 from trueloop.data.source import Splits
 from trueloop.engine.sample_order import mix_seed
 from trueloop.measure.randomness import fence
+from trueloop.recipe.call import call_own
 from trueloop.recipe.recipe import DataRequest, Recipe
 
 __all__ = ["read_data"]
@@ -12,5 +14,5 @@ def read_data(recipe: Recipe, request: DataRequest | None = None) -> Splits:
     """What `data` draws (`random_split`, a shuffled list) depends on the recipe's seed only: a resumed run draws the
     same split again. The random states are left as they were. Errors of the user's code pass through."""
     with fence(mix_seed(recipe.seed, 3)):  # not the seed of the weights: their numbers would repeat those of the data
-        splits: Splits = recipe.data(request or DataRequest(seed=recipe.seed))
-    return splits
+        request = request or DataRequest(seed=recipe.seed)
+        return as_splits(call_own("data", "def data(request)", recipe.data, request))

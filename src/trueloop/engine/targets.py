@@ -62,6 +62,12 @@ def require_class_numbers(output: Tensor, targets: Tensor, at: str, task: str) -
         )
     if targets.dtype == torch.int64:
         return
+    if targets.shape == output.shape and targets.is_floating_point() and bool((targets >= 0).all()):
+        raise BadData(
+            f"{at}: the targets are a number for each class ({describe_tensor(targets)}), as soft labels are, but "
+            f"{task} needs class numbers. Nothing was trained: give the recipe a loss of its own: loss=lambda output, "
+            "targets: F.cross_entropy(output, targets, reduction='none')."
+        )
     instead = ""
     if targets.is_floating_point():
         instead = ", or task='regression' if they are quantities"

@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody writes it
 from torch import Tensor
 
-from trueloop.data.source import Facts
+from trueloop.data.source import Facts, map_tensors, tensors_in
 from trueloop.engine.targets import (
     describe_tensor,
     require_class_numbers,
@@ -35,6 +35,7 @@ from trueloop.engine.targets import (
 )
 from trueloop.engine.unprojected import Unprojected, shape_only
 from trueloop.errors import BadData, BadRecipe, did_you_mean
+from trueloop.recipe.call import call_own
 from trueloop.recipe.recipe import Recipe
 from trueloop.recipe.validate import METRICS
 
@@ -318,7 +319,9 @@ class OwnLoss(Task):
         return {}
 
     def check(self, output: Any, targets: Any, at: str) -> None:
-        value = self.loss(output, targets)
+        with torch.enable_grad():  # this check runs without gradients: whether the loss has one shows on a copy
+            copies = map_tensors(output, lambda t: t.detach().requires_grad_(t.is_floating_point()))
+            value = call_own("loss", "def loss(output, targets)", self.loss, copies, targets)
         if not isinstance(value, Tensor) or not value.is_floating_point():
             got = describe_tensor(value) if isinstance(value, Tensor) else type_name(value)
             raise BadData(
@@ -330,6 +333,12 @@ class OwnLoss(Task):
                 f"{at}: the recipe's loss returns {describe_tensor(value)} for {self.samples(targets)} samples. "
                 "Nothing was trained: return one loss per sample, or their mean."
             )
+        if any(each.requires_grad for each in tensors_in(copies)) and not value.requires_grad:
+            raise BadData(
+                f"{at}: no gradient flows from the recipe's loss to the model's output. Nothing was trained: compute "
+                "it from the output with torch, without `.detach()`, `.item()`, `argmax` or numpy."
+            )
+        value = value.detach()
         tensors = isinstance(output, Tensor) and isinstance(targets, Tensor)
         if value.dim() == 0 and tensors and len(output) == len(targets) >= 4:
             self._refuse_a_sum(output, targets, value, at)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
+from trueloop.errors import BadRecipe
+from trueloop.recipe.call import call_own
 from trueloop.recipe.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -20,5 +22,8 @@ def build_model(recipe: Recipe, facts: Any) -> nn.Module:
         for each in inspect.signature(recipe.model).parameters.values()
         if each.default is each.empty and each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
     ]
-    built: nn.Module = recipe.model(facts) if required else recipe.model()
+    built: nn.Module = call_own("model", "def model()", recipe.model, *([facts] if required else []))
+    if not hasattr(built, "state_dict"):
+        said = f"The recipe's model returned a {type(built).__name__}, not an nn.Module"
+        raise BadRecipe(f"{said}. Nothing was run: return the module that `model` builds.")
     return built

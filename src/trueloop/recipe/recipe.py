@@ -50,7 +50,7 @@ class Recipe:
     model: Callable[..., Any]
     """Builds the model: called without arguments, or with the facts of the data (`Facts`) if it takes one."""
     data: Callable[[DataRequest], Any]
-    """Reads the data: `Splits` of train, valid and test."""
+    """Reads the data: `Splits` of train, valid and test, a tuple of these, or one dataset."""
     task: Literal["multiclass", "binary", "multilabel", "regression", "language"] = "multiclass"
     """multiclass | binary | multilabel | regression | language: selects loss, target checks and metrics."""
     loss: Callable[[Any, Any], Any] | None = None

@@ -3,6 +3,7 @@
 import ast
 import importlib.util
 import inspect
+import re
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -11,7 +12,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from trueloop.errors import BadRecipe, did_you_mean
-from trueloop.recipe.recipe import Recipe
+from trueloop.recipe.recipe import Recipe, field_docs
 
 __all__ = ["bundled", "find_recipe", "load_file", "summaries"]
 
@@ -106,5 +107,9 @@ def load_file(path: Path) -> ModuleType:
         exec(compile(path.read_bytes(), str(path), "exec"), module.__dict__)
     except Exception as error:
         del sys.modules[path.stem]
+        unknown = re.search(r"Recipe\.__init__\(\) got an unexpected keyword argument '(\w+)'", str(error))
+        if unknown:
+            said = f"{path}: a recipe has no field {unknown[1]!r}.{did_you_mean(unknown[1], field_docs())}"
+            raise BadRecipe(f"{said} Nothing was run: `trueloop train {path} --show` lists the fields.") from None
         raise BadRecipe(f"{path} cannot be loaded: {type(error).__name__}: {error}. Nothing was run.") from error
     return module

@@ -1,0 +1,109 @@
+"""Ordinary mistakes in a recipe: one sentence that says what to change, and nothing is run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+
+from trueloop.data.dataset import Dataset
+from trueloop.data.source import Splits
+from trueloop.errors import TrueloopError
+from trueloop.recipe.recipe import DataRequest, Recipe
+from trueloop.recipes.catalogue import load_file
+from trueloop.session.train import Trained, train
+
+ROWS = torch.randn(64, 6, generator=torch.Generator().manual_seed(0))
+LABELS = (ROWS.sum(1) > 0).long()
+TRAIN, VALID = TensorDataset(ROWS[:48], LABELS[:48]), TensorDataset(ROWS[48:], LABELS[48:])
+
+
+def net() -> nn.Module:
+    return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2))
+
+
+def data(_: DataRequest) -> Splits:
+    return Splits(Dataset(TRAIN), Dataset(VALID))
+
+
+class Endless(IterableDataset[Any]):
+    def __iter__(self) -> Any:
+        return iter(())
+
+
+class Complex(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(6, 2, dtype=torch.cfloat))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x.to(torch.cfloat) @ self.weight).abs()
+
+
+def two_arguments(_: Any, two: Any) -> nn.Module:
+    return nn.Linear(6, int(two))
+
+
+def nothing(_: Any, lr: float) -> None:
+    assert lr
+
+
+RECIPE = Recipe("mine", model=net, data=data, epochs=1, batch=16, trackers=(), device="cpu")
+LOADER: Any = DataLoader(TRAIN, 16)
+PLAIN: Any = TRAIN
+
+
+def trained(folder: Path, **fields: Any) -> Trained:
+    return train(replace(RECIPE, **fields), runs=folder, hooks=[])
+
+
+@pytest.mark.parametrize(
+    "given",
+    [TRAIN, (TRAIN, VALID), (TRAIN, None, VALID), Splits(PLAIN), [TRAIN[i] for i in range(48)]],
+    ids=["dataset", "pair", "without validation", "splits of datasets", "list"],
+)
+def test_plain_datasets_are_data(tmp_path: Path, given: Any) -> None:
+    assert trained(tmp_path, data=lambda _: given).ending.reason == "finished"
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"data": lambda _: LOADER}, "returned a DataLoader. Nothing was trained: return its dataset"),
+        ({"data": lambda _: Splits(LOADER)}, "returned a DataLoader"),
+        ({"data": lambda _: (ROWS, LABELS)}, "returned a tuple. Nothing was trained: return a dataset"),
+        ({"data": lambda _: None}, "returned None. Nothing was trained"),
+        ({"data": lambda _: {"train": TRAIN}}, "returned a dict"),
+        ({"data": lambda _: Endless()}, "Endless has no `__len__`"),
+        ({"data": lambda: TRAIN}, r"data cannot be called: too many positional arguments.*`def data\(request\)`"),
+        ({"model": lambda: len}, "model returned a builtin_function_or_method, not an nn.Module"),
+        ({"model": two_arguments}, "model cannot be called: missing a required argument: 'two'"),
+        ({"loss": lambda output: output.sum()}, r"loss cannot be called.*`def loss\(output, targets\)`"),
+        ({"loss": lambda output, _: output.sum(1).detach()}, "no gradient flows from the recipe's loss"),
+        ({"optimizer": lambda p: torch.optim.SGD(p)}, "optimizer cannot be called: got an unexpected keyword.*'lr'"),
+        ({"optimizer": nothing}, "optimizer returned a NoneType, not an Optimizer"),
+        ({"model": lambda: nn.Sequential(nn.Embedding(9, 2, sparse=True))}, "has sparse gradients"),
+        ({"data": lambda _: TensorDataset(ROWS, torch.softmax(ROWS[:, :2], 1))}, "as soft labels are"),
+    ],
+)
+def test_a_mistake_is_one_sentence(tmp_path: Path, fields: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(TrueloopError, match=sentence) as raised:
+        trained(tmp_path, **fields)
+    assert "\n" not in str(raised.value)
+    assert not list(tmp_path.iterdir()), "nothing was run, so nothing is left"
+
+
+def test_complex_parameters_are_trained(tmp_path: Path) -> None:
+    assert trained(tmp_path, model=Complex).ending.reason == "finished"
+
+
+def test_a_field_that_does_not_exist_has_a_neighbor(tmp_path: Path) -> None:
+    file = tmp_path / "misspelled_field.py"
+    file.write_text("from trueloop import Recipe\nrecipe = Recipe('mine', model=None, data=None, epoch=3)\n")
+    with pytest.raises(TrueloopError, match=r"has no field 'epoch'. Did you mean epochs"):
+        load_file(file)
