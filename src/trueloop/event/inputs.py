@@ -96,6 +96,7 @@ class InputsSummarized(Event):
     majority: float = 0.0  # share of the most frequent class among the targets of the sampled rows; 0: no classes
     classes: int = 0  # among those targets
     distinct_rows: int = 0  # sampled; the columns are about them
+    uniform: tuple[int, int] = (0, 0)  # batches with equal rows only, of those with at least 8 rows
     table: int = 0  # rows of the model's largest embedding
     arguments: int = 1  # tensors that the model was called with
     probed: int = 0  # distinct rows with targets that a small probe model was given

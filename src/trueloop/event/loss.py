@@ -6,7 +6,7 @@ from typing import Literal
 from trueloop.event.base import Event, Place
 
 __all__ = ["FittedColumn", "LossAgainstChance", "LossComputed", "LossCurve", "NotFinite", "PredictionsFitted"]
-__all__ += ["ReturnsCredited", "TargetsBootstrapped"]
+__all__ += ["ReturnsCredited", "RiskSetsTested", "TargetsBootstrapped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,3 +140,13 @@ class PredictionsFitted(Event):
     rows: int  # in the last examined calls
     recurring: float  # share of targets, in later calls, that came before: data that are read again
     columns: tuple[FittedColumn, ...]  # of more than 16 columns one for all; empty: non-finite numbers
+
+
+@dataclass(frozen=True, slots=True)
+class RiskSetsTested(Event):
+    """The gradient of a loss is that of a partial likelihood (Cox). `place`: where the samples are sorted by time, or
+    else where the sums over the sets are taken."""
+
+    rows: int
+    events: int
+    later: bool  # the set of an event holds the samples of the same or a later time

@@ -7,7 +7,7 @@ from trueloop.event.base import Event, Place
 
 __all__ = ["ActivationsMeasured", "BatchIndependenceTested", "CausalityTested", "Forward", "HiddenPart"]
 __all__ += ["IdenticalUnits", "LayerActivations", "LayerBuiltInForward", "LooseTensor", "ModelExamined", "ModelSeen"]
-__all__ += ["LatentsMeasured", "OutputsCompared", "TieBroken"]
+__all__ += ["InputInfluenceTested", "LatentsMeasured", "OutputsCompared", "TieBroken"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +147,19 @@ class CausalityTested(Event):
     defined: Place | None
     shift: int = 1  # positions from an input to the one that is its target; 0: the targets are the inputs
     dimension: int = 1  # along which the inputs were replaced
+
+
+@dataclass(frozen=True, slots=True)
+class InputInfluenceTested(Event):
+    """The model was called again with positions along a dimension of an input exchanged between samples."""
+
+    model: int
+    name: str
+    dimension: int
+    length: int  # positions
+    only: Literal["", "first", "last"]  # the one position that the output depends on, of those that were computed on
+    layer: str  # the last one that computed on the others, with its class
+    defined: Place | None  # its line
 
 
 @dataclass(frozen=True, slots=True)

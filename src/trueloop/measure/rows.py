@@ -6,7 +6,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
-__all__ = ["STRETCH", "as_series", "digests", "later_windows", "stretches"]
+__all__ = ["STRETCH", "as_series", "digests", "later_windows", "stretches", "uniform_batches"]
 
 STRETCH: Final = 4  # numbers in a row
 SHORTEST: Final = 16  # numbers in a window that is compared by values
@@ -14,6 +14,7 @@ SHIFTS: Final = 256
 CLOSE: Final = 0.005  # mean squared difference of two stretches, as a share of their variance
 OFTEN: Final = 0.02  # of the numbers: a code for "missing" far outside the others is alike in all windows
 CLOSER: Final = 0.1  # than the nearest window that is not shifted: a periodic series has those too
+SEVERAL: Final = 8  # rows of a batch
 _ODD: Final = 0x9E3779B97F4A7C15 - 2**64
 _MIXING: Final = 0xBF58476D1CE4E5B9 - 2**64
 
@@ -22,6 +23,12 @@ def digests(rows: Tensor) -> list[int]:
     """One number per row: equal for rows with equal bits, whatever the batch. Integer arithmetic, so it is exact."""
     found: list[int] = _mixed(rows).tolist()
     return found
+
+
+def uniform_batches(batches: list[Tensor]) -> tuple[int, int]:
+    """How many batches have equal rows only, and how many have enough rows to tell."""
+    several = [batch for batch in batches if len(batch) >= SEVERAL]
+    return sum(bool((batch == batch[:1]).all()) for batch in several), len(several)
 
 
 def _mixed(rows: Tensor) -> Tensor:

@@ -16,10 +16,11 @@ import torch
 from torch import Tensor, nn
 
 from trueloop.event import BatchIndependenceTested, CausalityTested, Place
+from trueloop.measure.shifted import SHORTEST, later_feature_along, shifted_along
 from trueloop.measure.tensors import on_host, same_memory
 from trueloop.observers.observer import Observer
 from trueloop.observers.run_objects import KnownModel, unwrapped
-from trueloop.taps.calls import BatchDrawn, LossCall, ModuleCall, tensors_in
+from trueloop.taps.calls import BatchDrawn, LossCall, ModuleCall, OperationCall, tensors_in
 from trueloop.taps.mixing import MixingPoint, Summaries, changed, find_future_leak, find_sample_mixing
 from trueloop.taps.replay_copy import CannotReplay, Inputs, ReplayCopy, mapped
 from trueloop.usercode.ownership import class_place
@@ -33,13 +34,12 @@ SLOWEST: Final = 2.0  # a forward that takes longer is not run again
 LOOKS: Final = 4  # losses of one model to compare with its inputs
 CHANCES: Final = 6  # calls after the first step in which a test may happen
 LARGEST: Final = 2**20  # elements of an input that are kept until the loss is computed
-SHORTEST: Final = 4  # fewest positions of a sequence that show a shift by one
-MATCHES: Final = 16  # fewest equal pairs of a target and the next input: fewer can be chance
 WORTH_A_TRACE: Final = 1e-4  # relative change from which the operation that causes it is searched
 
 _Proof = Literal["", "weak", "targets", "loader"]
 SHIFTS: Final = (1, 0, 2)
 _CLASSES: Final = ("cross_entropy", "nll_loss")
+_DIFFERENCES: Final = ("sub", "__sub__", "rsub", "__rsub__", "subtract")
 _RECURRENT: Final = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 _ATTENTION: Final = ("multi_head_attention_forward", "scaled_dot_product_attention", "native_multi_head_attention")
 _STATISTICS: Final = ("mean", "var", "std", "var_mean", "std_mean", "batch_norm", "native_batch_norm", "instance_norm")
@@ -129,15 +129,35 @@ class CounterfactualsObserver(Observer):
         inputs, case.copies = case.copies, []
         if case.time is None and len(inputs) == len(case.inputs):
             for shift in SHIFTS if loss.function in _CLASSES else (1,):
-                times = [_shifted_along(given, loss, shift) for given in inputs]
-                found = [(number, time) for number, time in enumerate(times) if time is not None]
-                if found:  # an autoencoder's decoder input follows the encoder's
-                    case.shifted, case.time = found[-1]
-                    case.shift, case.compared = shift, loss.place
+                if self._align(case, inputs, loss, shift):
                     break
         outputs = [tensor for ref in case.outputs if (tensor := ref()) is not None]
         if not case.proof and inputs and any(same_memory(tensor, loss.input) for tensor in outputs):
             case.proof = _proof_by_targets(inputs, loss)
+
+    def _align(self, case: _Case, inputs: list[Tensor], loss: LossCall, shift: int) -> bool:
+        """Are the targets later positions of an input?"""
+        target, ignored = loss.target.detach(), loss.options.get("ignore_index", -100)
+        times = [shifted_along(given, target, shift, ignored if isinstance(ignored, int) else -100) for given in inputs]
+        if shift == 1 and not any(time is not None for time in times):
+            times = [later_feature_along(given, target) for given in inputs]
+        found = [(number, time) for number, time in enumerate(times) if time is not None]
+        if found:  # an autoencoder's decoder input follows the encoder's
+            case.shifted, case.time = found[-1]
+            case.shift, case.compared = shift, loss.place
+        return bool(found)
+
+    def operation_ended(self, call: OperationCall) -> None:
+        """A difference of a model's output and a target is a loss that the script writes itself."""
+        case = self._latest
+        if call.name not in _DIFFERENCES or case is None or case.looks >= LOOKS or self.bus.call is not None:
+            return
+        pair = [value for value in call.args[:2] if isinstance(value, Tensor)]
+        for output, target in (pair, pair[::-1]) if len(pair) == 2 else ():
+            made = any(same_memory(tensor, output) for ref in case.outputs if (tensor := ref()) is not None)
+            if made and not target.requires_grad and target.shape == output.shape:
+                self.loss_called(LossCall("mse_loss", output, target, {}, output, call.place))
+                return
 
     # -- the questions --
 
@@ -266,7 +286,7 @@ def _of_sample(output: Any, kept: int, few: int, pairs: set[int]) -> list[Tensor
 
 def _with_time(given: Tensor, time: int) -> set[int]:
     """Sizes of dimensions that hold positions of the sequence, alone or flattened with the samples."""
-    length, samples = given.shape[time], given.shape[1 - time] if given.dim() > 1 else 1
+    length, samples = given.shape[time], given.shape[0 if time else 1] if given.dim() > 1 else 1
     return {length, length - 1, samples * length, samples * (length - 1)}
 
 
@@ -277,13 +297,16 @@ def _of_past(output: Any, given: Tensor, time: int, position: int) -> list[Tenso
         if not tensor.is_floating_point() or tensor.dim() == 0:
             continue
         lead = tuple(given.shape[:2])
-        short = (*lead[:time], lead[time] - 1, *lead[time + 1 :])
-        if tuple(tensor.shape[: len(lead)]) in (lead, short):
+        short = tuple(size - (dim == time) for dim, size in enumerate(lead))
+        if time < 2 and tuple(tensor.shape[: len(lead)]) in (lead, short):
             found.append(tensor.narrow(time, 0, position + 1))
         elif time == 1 and tensor.dim() == 3 and (tensor.shape[0], tensor.shape[2]) == lead:
             found.append(tensor.narrow(2, 0, position + 1))
-        elif tensor.dim() == 2 and tensor.shape[0] == prod(lead):
+        elif time < 2 and tensor.dim() == 2 and tensor.shape[0] == prod(lead):
             found.append(tensor.reshape(*lead, tensor.shape[1]).narrow(time, 0, position + 1))
+        elif time and tensor.shape[0] == given.shape[0]:
+            times = [dim for dim in range(1, tensor.dim()) if given.shape[time] - tensor.shape[dim] in (0, 1)]
+            found += [tensor.narrow(times[0], 0, position + 1)] if len(times) == 1 else []
     return found
 
 
@@ -323,35 +346,6 @@ def _proof_by_targets(inputs: list[Tensor], loss: LossCall) -> _Proof:
         return ""
     inside = given.dim() > 3 or (given.dim() == 3 and given.shape[1] > 1)
     return "targets" if inside else "weak"
-
-
-def _shifted_along(given: Tensor, loss: LossCall, shift: int) -> int | None:
-    """The dimension along which the target is the input that comes `shift` positions later."""
-    target = loss.target.detach()
-    if given.is_floating_point() != target.is_floating_point() or given.dim() == 0 or given.dtype == torch.bool:
-        return None
-    for time in (1, 0) if given.dim() > 1 else (0,):
-        length = given.shape[time]
-        if length < SHORTEST:
-            continue
-        if target.numel() == given.numel():
-            targets = target.reshape(given.shape)
-        elif target.numel() == given.narrow(time, 1, length - 1).numel():
-            targets = target.reshape(*given.shape[:time], length - 1, *given.shape[time + 1 :])
-        else:
-            continue
-        count = min(targets.shape[time], length - shift)
-        now, later = targets.narrow(time, 0, count), given.narrow(time, shift, count)
-        trivial = shift > 0 and torch.equal(targets, given.narrow(time, 0, targets.shape[time]))
-        ignored = loss.options.get("ignore_index", -100)
-        real = now != (ignored if isinstance(ignored, int) else -100)
-        if not trivial and int(real.sum()) >= MATCHES and bool((now == later)[real].all()) and _is_varied(later[real]):
-            return time
-    return None
-
-
-def _is_varied(values: Tensor) -> bool:
-    return bool(values.max() > values.min())
 
 
 def _with_another_future(given: Tensor, time: int, position: int) -> Tensor:

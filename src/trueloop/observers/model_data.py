@@ -18,7 +18,7 @@ from trueloop.measure.apart import rows_apart
 from trueloop.measure.columns import as_table, column_facts, is_noise
 from trueloop.measure.layout import order_in_memory
 from trueloop.measure.probe import differs_by_call, probe, transfer
-from trueloop.measure.rows import digests
+from trueloop.measure.rows import digests, uniform_batches
 from trueloop.measure.tensors import evenly_spaced, is_plain, is_readable
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import LossCall, ModuleCall, OperationCall, RunEnd, tensors_in
@@ -277,7 +277,8 @@ class ModelDataObserver(Observer):
         self.emit(
             InputsSummarized, entry.place, model, name, position, phase, kind, entry.shape,  # type: ignore[arg-type]
             self._calls[model, phase], len(rows), columns, same,
-            distinct_rows=len(kept), table=entry.table, arguments=entry.arguments, **facts,
+            distinct_rows=len(kept), uniform=uniform_batches(entry.rows), table=entry.table,
+            arguments=entry.arguments, **facts,
         )  # fmt: skip
 
 

@@ -30,6 +30,8 @@ _REARRANGING: Final = frozenset(
 )  # fmt: skip
 """Operations that only rearrange values."""
 
+_LENGTHENING: Final = frozenset({"pad", "cat", "concat", "conv1d"})
+
 
 class MixingPoint(NamedTuple):
     """The operation in which values mix."""
@@ -101,6 +103,8 @@ class Summaries(Trace):
 
     def operation(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any) -> None:
         floats = [t for t in tensors_in(output, limit=8) if t.is_floating_point()]
+        if floats and name in _LENGTHENING:
+            self._lengthen(next(tensors_in((args, kwargs))), floats[0])
         found = [t for t in floats if self._with_time.isdisjoint(t.shape)]
         if self._before is None:
             self._made.append([t.detach().clone() for t in found])
@@ -109,6 +113,12 @@ class Summaries(Trace):
                 if now.shape == before.shape and not torch.equal(now, before):
                     now.copy_(before)
         self._count += 1
+
+    def _lengthen(self, given: Tensor, made: Tensor) -> None:
+        """A padded sequence still has a time dimension."""
+        if given.dim() == made.dim():
+            sizes = list(zip(given.shape, made.shape, strict=True))[1:]
+            self._with_time |= {after for before, after in sizes if before in self._with_time and after > before}
 
 
 def changed(before: Tensor, after: Tensor) -> Tensor:

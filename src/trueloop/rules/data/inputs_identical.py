@@ -4,12 +4,13 @@ What it sees
 ------------
 Over many training calls, the sampled rows of a model's only input are all equal, within batches and between them,
 while the targets of its loss function vary. Or most of them (60%) are equal, the others all different, and some
-evaluated batch has no such row.
+evaluated batch has no such row. Or the rows of each batch are equal to one another, and batches differ.
 
 Why it hurts
 ------------
 Without a difference between the inputs there is nothing to learn: the best answer is the mean of the targets. The
-usual causes are a stale or constant cache, a buffer that is overwritten before it is copied, and a broken file reader.
+usual causes are a stale or constant cache, a buffer that is overwritten before it is copied (a replay buffer that keeps
+the same tensor for every step), and a broken file reader.
 
 Evidence
 --------
@@ -24,7 +25,8 @@ When it is fine
 ---------------
 Not reported: fewer than 64 rows, batches of one sample (deep image prior), learned inputs, models with other inputs
 that are not compared (time steps, a hidden state), one tensor that the script gives in every step, outputs of other
-models, and constant inputs without a target (a bandit's state).
+models, constant inputs without a target (a bandit's state), and one row that is repeated on purpose (`expand`,
+`repeat`).
 """
 
 from typing import Final
@@ -36,6 +38,8 @@ from trueloop.rules.rule import Finding, Findings, Rule, Severity
 __all__ = ["InputsIdentical"]
 
 LEAST_ROWS: Final = 64
+LEAST_BATCHES: Final = 6
+_REPEATS: Final = ("expand", "expand_as", "repeat", "repeat_interleave", "tile", "broadcast_to")
 SHARE: Final = 0.9
 MOSTLY: Final = 0.6
 ABSENT: Final = 0.05  # share of that row in an evaluating call
@@ -53,9 +57,15 @@ class InputsIdentical(Rule, code="DAT115", severity=Severity.ERROR):
         """Models whose targets vary."""
         self._sampled: set[int] = set()
         """Models whose inputs come from a loader, or are picked from data."""
+        self._repeated: set[int] = set()
+        self._outside: set[int] = set()
+        """Models whose inputs were made of arrays."""
 
     def on_step_program(self, event: StepProgram) -> None:
         view = ProgramView(event)
+        made = {use.model for use in event.models if any(view.values[i].origin == "outside" for i in use.inputs)}
+        self._outside |= made
+        self._repeated |= {use.model for use in event.models if any(_is_repeated(view, index) for index in use.inputs)}
         self._sampled |= {use.model for use in event.models if use.grad and any(map(view.is_sampled, use.inputs))}
 
     def on_inputs_summarized(self, event: InputsSummarized) -> None:
@@ -72,6 +82,11 @@ class InputsIdentical(Rule, code="DAT115", severity=Severity.ERROR):
             if model in self._sampled and len(inputs) == 1 and _mostly_one(first):
                 yield self._mostly(first)
                 continue
+            alike, batches = first.uniform
+            if first.distinct_rows > 1 and batches >= LEAST_BATCHES and alike >= SHARE * batches:
+                if first.arguments == 1 and model in (self._varied & (self._sampled | self._outside)) - self._repeated:
+                    yield self._in_batches(first)
+                continue
             if first.rows < LEAST_ROWS or any(event.identical_rows < SHARE for event in inputs):
                 continue
             if first.shape[0] < 2 or first.arguments > len(inputs) or model not in self._varied & self._sampled:
@@ -85,6 +100,16 @@ class InputsIdentical(Rule, code="DAT115", severity=Severity.ERROR):
                 evidence={"rows": first.rows, "equal": round(first.identical_rows, 3), "shape": list(first.shape)},
             )
 
+    def _in_batches(self, event: InputsSummarized) -> Finding:
+        alike, batches = event.uniform
+        return self.finding(
+            event,
+            f"In {alike} of {batches} sampled training batches of `{event.name}` all rows are one and the same, "
+            "although their targets differ and batches differ: the stored rows are one object that is overwritten.",
+            fix="Store a copy: `buffer.append(state.clone())`, or `.copy()` of an array.",
+            evidence={"batches": batches, "uniform": alike, "shape": list(event.shape)},
+        )
+
     def _mostly(self, event: InputsSummarized) -> Finding:
         return self.finding(
             event,
@@ -96,6 +121,11 @@ class InputsIdentical(Rule, code="DAT115", severity=Severity.ERROR):
             evidence={"rows": event.rows, "equal": round(event.identical_rows, 3), "distinct": event.distinct_rows,
                       "equal_in_evaluation": event.identical_elsewhere},
         )  # fmt: skip
+
+
+def _is_repeated(view: ProgramView, index: int) -> bool:
+    makers = [view.maker(value) for value in view.behind(index)]
+    return any(maker is not None and maker.name in _REPEATS for maker in makers)
 
 
 def _mostly_one(event: InputsSummarized) -> bool:
