@@ -95,6 +95,8 @@ class EvaluatedRowsObserver(Observer):
     def prepare(self) -> None:
         self._trained: dict[int, _Trained] = {}
         self._evaluated: dict[tuple[int, Place | None], _Evaluated] = {}
+        self._first: dict[Place | None, dict[int, int]] = {}
+        """At each evaluating line: the model that a row was evaluated with first."""
         self._repeated: _Evaluated | None = None
         """The line whose call is running, if its batch equals the one before."""
 
@@ -120,9 +122,14 @@ class EvaluatedRowsObserver(Observer):
             line = self._evaluated.setdefault((known.number, call.place), _Evaluated())
             line.calls += 1
             if _wants(line, tensors):
-                self._evaluate(line, self._trained.get(known.number), tensors, call)
+                rows = self._evaluate(line, self._trained.get(known.number), tensors, call)
+                first = self._first.setdefault(call.place, {})
+                # Rows of a pool, which an earlier model chose or labeled: trained on by this one, and asked for again.
+                line.early.update(row for row in rows if first.setdefault(row, known.number) != known.number)
 
-    def _evaluate(self, line: _Evaluated, trained: _Trained | None, inputs: list[Tensor], call: ModuleCall) -> None:
+    def _evaluate(
+        self, line: _Evaluated, trained: _Trained | None, inputs: list[Tensor], call: ModuleCall
+    ) -> list[int]:
         original, tensors = inputs[0], [tensor.detach().cpu() for tensor in inputs]
         rows = _rows(tensors)
         batch = hash(tuple(rows))
@@ -139,7 +146,7 @@ class EvaluatedRowsObserver(Observer):
         line.seen += len(rows)
         line.elements += tensors[0].numel()
         if trained is None:
-            return
+            return rows
         if trained.weights is None and trained.begun < RESETS:
             trained.weights = _weights(call.module)
         line.folded = max(line.folded, trained.folds.evaluate(rows, tensors[0]))
@@ -161,6 +168,7 @@ class EvaluatedRowsObserver(Observer):
                 if piece:
                     line.windows[row] = known
             line.ends.update(ends.reshape(-1).tolist())
+        return rows
 
     def module_call_ended(self, call: ModuleCall) -> None:
         """Equal batches with different outputs do not count: weights were pruned, sampled or replaced."""

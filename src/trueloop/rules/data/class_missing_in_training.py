@@ -28,7 +28,7 @@ learning this is the task: allow it there.
 from collections import Counter
 from typing import Final
 
-from trueloop.event import RunEnded, TargetsSummarized
+from trueloop.event import RowsCompared, RunEnded, TargetsSummarized
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["ClassMissingInTraining"]
@@ -46,6 +46,7 @@ class ClassMissingInTraining(Rule, code="DAT122", severity=Severity.WARNING):
         self._trained: dict[int, Counter[float]] = {}
         self._evaluated: dict[int, tuple[TargetsSummarized, dict[float, int]]] = {}
         self._unread: set[int] = set()
+        self._rows: dict[int, int] = {}  # distinct training rows: labels are counted again in every epoch
 
     def on_targets_summarized(self, event: TargetsSummarized) -> None:
         if event.function not in ("cross_entropy", "nll_loss"):
@@ -57,6 +58,9 @@ class ClassMissingInTraining(Rule, code="DAT122", severity=Severity.WARNING):
         if event.evaluation is not None and event.evaluation.classes:
             self._evaluated[event.model] = (event, dict(event.evaluation.classes))
 
+    def on_rows_compared(self, event: RowsCompared) -> None:
+        self._rows[event.model] = event.training_rows
+
     def on_run_ended(self, ended: RunEnded) -> Findings:
         if ended.unwatched_steps:
             return
@@ -64,7 +68,8 @@ class ClassMissingInTraining(Rule, code="DAT122", severity=Severity.WARNING):
             trained = self._trained.get(model, Counter())
             if trained.total() < LABELS or len(trained) > CLASSES or model in self._unread:
                 continue
-            expected = trained.total() / sum(classes.values())  # training labels for each label of the evaluation
+            labels = min(trained.total(), self._rows.get(model, trained.total()))
+            expected = labels / sum(classes.values())  # training labels for each label of the evaluation
             missing = {
                 value: count
                 for value, count in classes.items()

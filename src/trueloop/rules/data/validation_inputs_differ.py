@@ -37,7 +37,7 @@ differ: allow it there.
 
 from typing import Final, Literal
 
-from trueloop.event import AnswersCompared, Column, InputsSummarized, RunEnded, StepProgram
+from trueloop.event import AnswersCompared, Column, InputsSummarized, RowsCompared, RunEnded, StepProgram
 from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Finding, Findings, Rule, Severity, plural
 
@@ -70,6 +70,10 @@ class ValidationInputsDiffer(Rule, code="DAT112", severity=Severity.WARNING):
         self._interactive: set[int] = set()
         self._lost: set[int] = set()  # models that fail on evaluated rows
         self._answers: dict[int, AnswersCompared] = {}
+        self._rows: dict[int, int] = {}  # distinct training rows: a few say little, however often they were seen
+
+    def on_rows_compared(self, event: RowsCompared) -> None:
+        self._rows[event.model] = event.training_rows
 
     def on_answers_compared(self, event: AnswersCompared) -> None:
         self._answers[event.model] = event
@@ -121,7 +125,8 @@ class ValidationInputsDiffer(Rule, code="DAT112", severity=Severity.WARNING):
             training = self._training.get(key)
             if key[0] in self._interactive or training is None:
                 continue
-            if min(training.rows, evaluation.rows) >= LEAST_ROWS:
+            rows = min(training.rows, self._rows.get(key[0], training.rows))
+            if min(rows, evaluation.rows) >= LEAST_ROWS:
                 yield from self._compare(training, evaluation)
 
     def _compare(self, training: InputsSummarized, evaluation: InputsSummarized) -> Findings:
