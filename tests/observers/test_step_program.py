@@ -11,8 +11,11 @@ from torch.overrides import TorchFunctionMode
 
 from trueloop.doctor.watch import Watch
 from trueloop.event import Event, StepProgram
+from trueloop.observers.step_program import StepProgramObserver
 from trueloop.results.check import Tally
 from trueloop.rules.program_view import ProgramView
+from trueloop.taps.calls import OperationCall
+from trueloop.taps.operation import MOST_OPERATIONS
 from trueloop.torch_private.modes import function_modes
 
 
@@ -105,6 +108,32 @@ def test_the_losses_of_a_recorded_run_are_bit_identical(monkeypatch: pytest.Monk
     assert programs_of(lambda: recorded.extend(train()), monkeypatch)
     assert recorded == plain
     assert function_modes() == []
+
+
+def test_operations_between_two_calls_are_not_recorded_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[str] = []
+    observe = StepProgramObserver.operation_ended
+
+    def hear(self: StepProgramObserver, call: OperationCall) -> None:
+        heard.append(call.name)
+        observe(self, call)
+
+    monkeypatch.setattr(StepProgramObserver, "operation_ended", hear)
+
+    def run() -> None:
+        torch.manual_seed(0)
+        model = nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(6):
+            model(torch.randn(16, 4)).square().mean().backward()
+            optimizer.step()
+        model.eval()
+        table = torch.zeros(10)
+        for index in range(MOST_OPERATIONS):  # while the evaluation is recorded: its data are made
+            table[index % 10] += 1
+
+    programs_of(run, monkeypatch)
+    assert MOST_OPERATIONS <= len(heard) < MOST_OPERATIONS + 1000
 
 
 class Counting(TorchFunctionMode):

@@ -27,6 +27,7 @@ TRAINING_STEPS: Final = frozenset({1, 2, 3, 24, 120, 360, 1080, 3240})
 EVALUATIONS: Final = frozenset({0, 1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128})
 """Evaluations that are published, by their number: the latest of them is never long ago."""
 CALLS: Final = 3  # calls of models in each
+MOST_OPERATIONS: Final = 8000  # of one program: a script may prepare data, element by element, after eval()
 _FEW: Final = ("data", "T", "mT", "H", "real")  # attributes that are operations
 
 
@@ -138,6 +139,7 @@ class _Operations(TorchFunctionMode):
         super().__init__()
         self.active = True
         self._bus = bus
+        self._left = MOST_OPERATIONS
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -156,6 +158,8 @@ class _Operations(TorchFunctionMode):
             name = getattr(getattr(func, "__self__", None), "__name__", "")
             if name not in _FEW:
                 return output
+        self._left -= 1
+        self.active = self._left > 0
         bus.publish("operation_ended", OperationCall(name, args, kwargs, output, here(2), _is_direct(name)))
         return output
 

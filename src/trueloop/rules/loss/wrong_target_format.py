@@ -5,13 +5,15 @@ What it sees
 Binary cross entropy with targets far outside [0, 1] (class indices, -1 and +1, pixels up to 255, standardized images).
 `cross_entropy` with float targets of the shape of the logits, which it reads as probabilities, that are integers and do
 not sum to 1 (several labels per sample, one output per sample, a batch of outputs read as one sample). `cross_entropy`
-whose targets are all `ignore_index`.
+whose targets are all `ignore_index`. Losses that want -1 and +1 (`cosine_embedding_loss`, `margin_ranking_loss`,
+`hinge_embedding_loss`, `soft_margin_loss`) with targets 0 and 1.
 
 Why it hurts
 ------------
 PyTorch computes each of these without an error. A binary target of 3 has no minimal loss: it rewards ever larger
 logits. With one output per sample the softmax is always 1 and the loss 0, whatever the model predicts. A batch read as
-one sample makes the samples compete with each other.
+one sample makes the samples compete with each other. With -1 coded as 0, the negative pairs have no gradient: nothing
+keeps the embeddings apart.
 
 Evidence
 --------
@@ -28,10 +30,11 @@ Not reported: soft labels, label smoothing, mixup, weighted one-hot rows, rows o
 labels with binary cross entropy, noisy real/fake labels slightly above 1.
 """
 
+from dataclasses import replace
 from math import prod
 from typing import Final, NamedTuple
 
-from trueloop.event import LossComputed, Place
+from trueloop.event import LossComputed, Place, StepProgram
 from trueloop.rules.rule import Findings, Rule, Severity, facts
 
 __all__ = ["WrongTargetFormat"]
@@ -39,6 +42,7 @@ __all__ = ["WrongTargetFormat"]
 CALLS: Final = 2  # Calls that must show it: a single odd batch is a different problem
 BEYOND: Final = 0.5  # How far outside [0, 1] non-integer targets may be: noisy labels of GANs reach 1.2 or 1.3
 
+_SIGNS: Final = ("cosine_embedding_loss", "margin_ranking_loss", "hinge_embedding_loss", "soft_margin_loss")
 _BINARY: Final = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
 
 
@@ -75,6 +79,22 @@ class WrongTargetFormat(Rule, code="LOS106", severity=Severity.ERROR):
             ),
             severity=wrong.severity,
         )
+
+    def on_step_program(self, event: StepProgram) -> Findings:
+        for operation in event.operations:
+            if operation.name not in _SIGNS or event.phase != "training" or not operation.inputs:
+                continue
+            target = event.values[operation.inputs[-1]]
+            if target.grad or target.smallest != 0 or target.largest not in (0, 1):
+                continue
+            if self.count((operation.name, operation.place)) == CALLS:
+                yield self.finding(
+                    replace(event, place=operation.place),
+                    f"`{operation.name}`: targets are 0 and 1, but must be -1 or +1: target 0 has no gradient.",
+                    fix="Map the targets to -1 and +1: `2 * y - 1`.",
+                    evidence={"function": operation.name, "target_shape": list(target.shape),
+                              "target_range": [target.smallest, target.largest]},
+                )  # fmt: skip
 
 
 def _binary(event: LossComputed) -> Wrong | None:
