@@ -10,8 +10,10 @@ from typing import Final, Literal
 
 import torch
 from torch import Tensor
+from torch.autograd.function import BackwardCFunction
 
 from trueloop.event import InputInfluenceTested
+from trueloop.measure.graph import nodes
 from trueloop.measure.tensors import is_plain, is_readable
 from trueloop.observers.observer import Observer
 from trueloop.observers.run_objects import KnownModel, unwrapped
@@ -27,6 +29,7 @@ FEWEST: Final = 4
 SHORTEST: Final = 3  # positions
 LARGEST: Final = 2**20  # elements of an input
 SLOWEST: Final = 0.5  # seconds of a forward
+NODES: Final = 5000  # of the graph of an output
 TENSORS: Final = 2  # inputs that are tested
 _ENDS: Final[tuple[tuple[Literal["first", "last"], int], ...]] = (("last", -1), ("first", 0))
 _LEARNED: Final = frozenset({
@@ -65,10 +68,12 @@ class InputInfluenceObserver(Observer):
     def _test(self, call: ModuleCall, known: KnownModel) -> None:
         given = list(tensors_in((call.args, dict(call.kwargs)), limit=16))
         size = given[0].shape[0] if given and given[0].dim() else 0
-        batches = [t for t in given if t.dim() > 1 and t.shape[0] == size and t.dtype is not torch.bool]
+        batches = [t for t in given if _is_sequence(t) and t.shape[0] == size]
         outputs = [t for t in tensors_in(call.output, limit=4) if t.dim() and t.shape[0] == size]
-        if size < FEWEST or not outputs or len(outputs) < len(list(tensors_in(call.output, limit=4))):
+        if size < FEWEST or not batches or not outputs or len(outputs) < len(list(tensors_in(call.output, limit=4))):
             return
+        if any(isinstance(node, BackwardCFunction) for out in outputs for node in nodes(out.grad_fn, limit=NODES)):
+            return  # a custom function may count its calls: it must not see another one
         few = min(size, SAMPLES)
         twin = ReplayCopy(unwrapped(call.module))
         plain = _with(call, None, None, size, few)
@@ -108,6 +113,11 @@ class InputInfluenceObserver(Observer):
                         self.emit(InputInfluenceTested, *about, end, point.layer, place)
                         return
         self.emit(InputInfluenceTested, *about, "", "", None)
+
+
+def _is_sequence(tensor: Tensor) -> bool:
+    """Positions with features, or ids; a row of a table has no steps."""
+    return tensor.dim() > 2 or (tensor.dim() == 2 and tensor.dtype in (torch.int64, torch.int32))
 
 
 def _with(call: ModuleCall, tensor: Tensor | None, other: Tensor | None, size: int, few: int) -> Inputs:

@@ -37,7 +37,10 @@ __all__ = ["OnlyOneStepReachesOutput"]
 
 class OnlyOneStepReachesOutput(Rule, code="MDL120", severity=Severity.WARNING):
     not_applicable = "no trained model had an input with a repeatable forward and several positions"
-    explained_by = ("output-ignores-input", "reshape-instead-of-transpose", "lengths-all-one")
+    explained_by = (
+        "output-ignores-input", "reshape-instead-of-transpose", "lengths-all-one", "samples-mixed-in-batch",
+        "sequence-layer-over-batch",
+    )  # fmt: skip
 
     def on_input_influence_tested(self, event: InputInfluenceTested) -> Findings:
         if not event.only or self.count(event.model) > 1:
