@@ -27,7 +27,7 @@ STRETCHED: Final = ("cosine", "linear", "one-cycle")  # Schedules that depend on
 
 def parser() -> Parser:
     made = Parser("resume", "[options] RUN", ABOUT)
-    made.add_argument("run", nargs="?", type=Path, metavar="RUN", help="the folder of the run: runs/NAME")
+    made.add_argument("run", nargs="?", type=Path, metavar="RUN", help="the folder of the run, or its name in runs/")
     made.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="change a field; repeatable")
     made.add_argument("--recipe", metavar="FILE", help="the recipe's file, if it was moved or renamed")
     made.add_argument(
@@ -85,6 +85,9 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
     options = parser().parse_all(arguments)
     if options.run is None:
         raise Misuse("Which run? Nothing was run: type `trueloop resume runs/NAME`; `trueloop runs` lists them.")
+    named = Path("runs") / options.run
+    if not options.run.exists() and (named / "run.json").is_file():
+        options.run = named
     return options
 
 
