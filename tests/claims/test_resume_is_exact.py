@@ -80,6 +80,7 @@ def proved(folder: Path, name: str, **planted: str) -> Proof:
     return claim.try_recipe(subject(folder, name, **planted))
 
 
+@pytest.mark.long  # three fresh processes each: one of these tests is enough for every day
 def test_an_augmentation_that_counts_how_often_it_was_asked(tmp_path: Path) -> None:
     proof = proved(tmp_path, "counting_calls", augmented="inputs + augment.calls / 100")
     assert proof.result == "fails"
@@ -92,6 +93,7 @@ def test_an_augmentation_that_counts_how_often_it_was_asked(tmp_path: Path) -> N
     assert f"killed at step {killed} of 30" in proof.measured
 
 
+@pytest.mark.long
 def test_a_healthy_recipe(tmp_path: Path) -> None:
     proof = proved(tmp_path, "healthy_rows")
     assert proof.result == "holds", proof.measured
