@@ -89,7 +89,7 @@ class Folds:
 
 
 def _is_table(values: Tensor) -> bool:
-    return values.dtype.is_floating_point and values[0].numel() >= LEAST_COLUMNS
+    return values.ndim == 2 and values.dtype.is_floating_point and values.shape[1] >= LEAST_COLUMNS
 
 
 def _columns(values: Tensor) -> Tensor:
@@ -116,5 +116,7 @@ def _same_rows(rows: Tensor, own: Tensor, others: Tensor) -> int:
         moved = (rows - x.mean(0)) * slope + y.mean(0)
         distances, nearest = torch.cdist(moved, others, compute_mode="donot_use_mm_for_euclid_dist").min(1)
         close = distances <= max(distances.median().item(), SAME)
+    if len(torch.unique(nearest)) < 0.8 * len(rows):
+        return 0  # one row that is near to all of them: a slope of 0 moves every row onto it
     same = int((distances < SAME * rows.shape[1] ** 0.5).sum())
     return same if same >= max(LEAST_ROWS, 0.8 * len(rows)) else 0
