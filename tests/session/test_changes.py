@@ -209,3 +209,44 @@ def test_an_early_stopped_run_goes_on_with_more_patience(folder: Path) -> None:
     code, printed = trueloop(folder, "resume", "runs/b", "--set", "patience=4", "--accept-changes")
     assert code == 0, printed
     assert about(folder, "b")["step"] > steps
+
+
+def test_a_lambda_in_the_recipe_is_its_own_code_and_not_the_fields_beside_it(folder: Path) -> None:
+    edit(folder, "loss=loss, epochs=1", "loss=lambda output, targets: loss(output, targets), epochs=1, log_every=50")
+    trueloop(folder, "train", "mine.py", "--name", "b")
+    edit(folder, "log_every=50", "log_every=7")
+    code, printed = trueloop(folder, "resume", "b", "--set", "epochs=2")
+    assert code == 0, printed
+    edit(folder, "loss(output, targets), epochs", "2 * loss(output, targets), epochs")
+    code, printed = trueloop(folder, "resume", "b", "--set", "epochs=3")
+    assert code == 4
+    assert "+lambda output, targets: 2 * loss(output, targets)" in printed
+
+
+@pytest.mark.parametrize(("field", "value"), [("code", ["x"]), ("code", {"mine.loss": 5}), ("data_fingerprint", 3)])
+def test_a_damaged_record_is_a_sentence(folder: Path, field: str, value: object) -> None:
+    found = {**about(folder), field: value}
+    (folder / "runs" / "a" / "run.json").write_text(json.dumps(found), encoding="utf-8")
+    code, printed = trueloop(folder, *LONGER)
+    assert code == 4
+    assert "run.json is damaged" in printed
+
+
+def test_values_that_cannot_be_read_end_no_run(folder: Path) -> None:
+    edit(
+        folder,
+        "def activation(x):",
+        """class Odd:
+    @property
+    def __dict__(self):
+        raise RuntimeError
+    def __call__(self, x):
+        return x
+ODD, LOOP, EMPTY = Odd(), [], torch.empty(3, device="meta")
+LOOP.append(LOOP)
+def activation(x):
+    assert ODD is not None and LOOP and EMPTY is not None""",
+    )
+    for arguments in (("train", "mine.py", "--name", "b"), ("resume", "b", "--set", "epochs=2")):
+        code, printed = trueloop(folder, *arguments)
+        assert code == 0, printed

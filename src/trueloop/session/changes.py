@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from trueloop.errors import BadRecipe
+from trueloop.errors import BadRecipe, NotARun
 from trueloop.recipe.recipe import Recipe, describe
 from trueloop.usercode.definitions import definitions_of, definitions_that_differ
 
@@ -72,8 +72,12 @@ def code_of(recipe: Recipe) -> dict[str, str]:
 
 def changes_since(about: Mapping[str, Any], recipe: Recipe) -> Changes:
     """Fields and code; data are compared when they have been read."""
-    before, now = about.get("recipe") or {}, describe(recipe)
+    before, code, data = about.get("recipe") or {}, about.get("code"), about.get("data_fingerprint")
+    tables = isinstance(before, dict) and isinstance(code or {}, dict) and isinstance(data or {}, dict)
+    if not tables or not all(isinstance(text, str) for text in (code or {}).values()):
+        said = "run.json is damaged: its recipe, code or data_fingerprint is not what a run writes"
+        raise NotARun(f"{said}. Nothing was run; the checkpoints are untouched.")
+    now = describe(recipe)
     fixed = (name for name in now if name in before and name not in FREE)
     fields = {name: (before[name], now[name]) for name in fixed if before[name] != now[name]}
-    code = about.get("code")
     return Changes(fields, {} if code is None else definitions_that_differ(code, code_of(recipe)))

@@ -46,8 +46,8 @@ def data_that_differ(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[
 
 def _sentence(name: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     old, new = before.get(name), now.get(name)
-    if old is None or new is None:
-        return "" if old is new else f"{name}: {'none before' if old is None else 'none now'}"
+    if not isinstance(old, Mapping) or not isinstance(new, Mapping) or {"samples", "digest"} - set(old):
+        return "" if old is new else f"{name}: {'none now' if new is None else 'none before'}"
     if old["samples"] != new["samples"]:
         return f"{name}: {old['samples']:,} samples before, {new['samples']:,} now"
     if old["digest"] and new["digest"] and old["digest"] != new["digest"]:

@@ -9,6 +9,7 @@ import inspect
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from hashlib import blake2b
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
@@ -59,6 +60,12 @@ class _Walk:
 
     def add(self, name: str, value: Any) -> None:
         """Keep the text of a value, then what it reaches."""
+        try:
+            self._add(name, value)
+        except Exception:  # noqa: BLE001 - the user's objects may raise anything when they are read; no run ends by that
+            self.found[name] = "cannot be read"
+
+    def _add(self, name: str, value: Any) -> None:
         if isinstance(value, (FunctionType, type, MethodType, ModuleType, functools.partial)):
             if id(value) not in self._seen:
                 self._seen.add(id(value))
@@ -103,7 +110,8 @@ class _Walk:
                 self.add("", inner)
 
     def _add_function(self, function: FunctionType) -> None:
-        function = inspect.unwrap(function)
+        with suppress(ValueError):  # it wraps itself
+            function = inspect.unwrap(function)
         if isinstance(function, FunctionType):
             self.found[f"{function.__module__}.{function.__qualname__}"] = _source(function)
             self._reach(function)
@@ -164,6 +172,8 @@ def _source(thing: Any) -> str:
     except (OSError, TypeError, SyntaxError):  # made by exec, or a lambda in the middle of a statement
         code = getattr(thing, "__code__", None)
         return f"code {_digest(_code_bytes(code))}" if code is not None else "no source"
+    if getattr(thing, "__name__", "") == "<lambda>":  # its statement may be the recipe, whose fields are compared alone
+        return "\n".join(ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Lambda))
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and ast.get_docstring(node):
             node.body = node.body[1:] or [ast.Pass()]
@@ -219,6 +229,8 @@ def _short(text: str) -> str:
 
 def _bytes_of(array: Any) -> str:
     array = array.detach().cpu().numpy() if hasattr(array, "detach") else array
+    if array.dtype.hasobject:
+        return f"{list(array.shape)} of objects"  # their bytes are addresses
     return f"{list(array.shape)} {_digest(array.tobytes())}"
 
 
