@@ -6,10 +6,11 @@ loop.train()
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from typing import Any, final
+from collections.abc import Callable, Generator, Mapping
+from typing import Any, cast, final
 
 import torch
+from torch import nn
 
 from trueloop.checkpoint.store import Store
 from trueloop.engine.assemble import assemble
@@ -42,13 +43,14 @@ class Loop:
         self.parts = parts
         self.state = state or State()
         self.about: dict[str, Any] = {}  # What else a checkpoint states about its run
+        self.memory: dict[str, Any] = {}  # The user's own values: tensors and plain values, saved with each checkpoint
         self.stop = Stop()
         self.program = program(parts, self.state)
         replays = self.program.replays
         self.cadence = Cadence(parts.recipe, parts.total_steps, self.state, self.stop, parts.guard, replays)
         self.log = TrainingLog(parts, self.state, self.cadence)
         self.validation = Validation(parts, self.state, self.stop, self.log)
-        self.recovery = Recovery(parts, self.state, self.stop, self.cadence, self.log)
+        self.recovery = Recovery(parts, self.state, self.stop, self.cadence, self.log, self.memory)
 
     @classmethod
     def of(
@@ -58,6 +60,47 @@ class Loop:
         return cls(assemble(recipe, request, store, hooks))
 
     train = train_loop  # Until the run is finished, from wherever it stands: `engine/train.py`
+
+    # -- for a recipe's own step and for hooks --
+
+    @property
+    def recipe(self) -> Recipe:
+        return self.parts.recipe
+
+    @property
+    def model(self) -> nn.Module:
+        """As the recipe built it. One that returns a dict of models: all of them, as an nn.ModuleDict."""
+        return self.parts.model
+
+    @property
+    def models(self) -> Mapping[str, nn.Module]:
+        """By the names that the recipe gave them; a single one is called `model`."""
+        model = self.parts.model
+        return cast(Mapping[str, nn.Module], model) if isinstance(model, nn.ModuleDict) else {"model": model}
+
+    @property
+    def optimizers(self) -> Mapping[str, torch.optim.Optimizer]:
+        """By the names that the recipe gave them; a single one is called `optimizer`."""
+        return {"optimizer": self.parts.optimizer}
+
+    @property
+    def device(self) -> torch.device:
+        return self.parts.device
+
+    @property
+    def step(self) -> int:
+        """Optimizer steps taken so far."""
+        return self.state.step
+
+    @property
+    def epoch(self) -> int:
+        """The current epoch; the first is 0."""
+        return self.state.epoch
+
+    def end_training(self, why: str) -> None:
+        """The run ends after this step, with a checkpoint, a test of the best weights, and this sentence."""
+        self.stop.request = why
+        self.state.over = True
 
     def windows(self, next_look: Callable[[], int] = int) -> Generator[Window, None, None]:
         """One per optimizer step, or per replay of several, until the run is finished. `next_look`: the next step that
@@ -98,6 +141,7 @@ class Loop:
             "precision": parts.precision.state(),
             "guard": parts.guard.state(),
             "random": parts.peers.gather(take_states()),
+            "memory": self.memory,
         }
         models = {"model": parts.model} | ({"ema": parts.ema.model} if parts.ema else {})
         snapshot = parts.layout.snapshot(about, models, parts.optimizer, counters)

@@ -1,10 +1,11 @@
 """What happens after a fault: non-finite batches are skipped, the run stops, or it goes back to a checkpoint."""
 
 from dataclasses import replace
-from typing import final
+from typing import Any, final
 
 from trueloop.checkpoint.contents import newest_valid
 from trueloop.checkpoint.layout import CheckpointReader
+from trueloop.data.source import moved
 from trueloop.engine.cadence import Cadence
 from trueloop.engine.nonfinite_guard import Position
 from trueloop.engine.nonfinite_origin import describe_origin, find_origin, find_origin_in_shards
@@ -23,8 +24,11 @@ __all__ = ["Recovery"]
 class Recovery:
     """Of one run."""
 
-    def __init__(self, parts: Parts, state: State, stop: Stop, cadence: Cadence, log: TrainingLog) -> None:
+    def __init__(
+        self, parts: Parts, state: State, stop: Stop, cadence: Cadence, log: TrainingLog, memory: dict[str, Any]
+    ) -> None:
         self.parts, self.state, self.stop, self.cadence, self.log = parts, state, stop, cadence, log
+        self.memory = memory  # The user's own values, which a checkpoint carries
 
     # -- checkpoints --
 
@@ -39,6 +43,8 @@ class Recovery:
         self.state.restore(training["state"])
         parts.guard.restore(training["guard"])
         parts.guard.avoided = set(self.state.avoided)
+        self.memory.clear()  # in place: others hold this very dict
+        self.memory.update(moved(training["memory"], parts.device))
         saved, world = training["random"], parts.peers.world
         if len(saved) == world:
             restore_states(saved[parts.peers.rank])

@@ -48,7 +48,7 @@ class Validation:
             state.worse, state.plateau_worse = state.worse + 1, state.plateau_worse + 1
         if recipe.schedule == "plateau" and state.plateau_worse >= recipe.plateau:
             state.plateau_factor, state.plateau_worse = state.plateau_factor * recipe.gamma, 0
-        state.over = recipe.patience is not None and state.worse >= recipe.patience
+        state.over = state.over or (recipe.patience is not None and state.worse >= recipe.patience)
         parts.hooks.logged(Row("valid", state.step, self.log.epoch(), values, best=best))
         return best
 

@@ -303,7 +303,7 @@ def _finish(loop: Loop, ending: Ending, folder: RunFolder) -> Ending:
         return ending
     _note_constant_answer(loop)
     if state.over:
-        message = f"{parts.metric} has not improved for {state.worse} evaluations."
+        message = loop.stop.request or f"{parts.metric} has not improved for {state.worse} evaluations."
         ending = replace(ending, reason="early-stopped", message=message)
     if best is not None:
         _load_best(loop, best)
