@@ -161,14 +161,14 @@ def _batch(parts: Parts) -> Any:
 
 
 def _recipe(options: argparse.Namespace) -> tuple[Recipe, Path | None]:
-    from trueloop.recipe.overrides import apply_overrides
     from trueloop.session.folder import read_about
 
     word, folder = options.words[0], options.data
     if Path(word).is_dir():
         about = read_about(Path(word))
         advice = "runs of `trueloop train RECIPE` can be inspected; or name a file and a callable."
-        recipe = apply_overrides(recipe_of(origin_of(Path(word), about, advice)), settings_of(options.set))
+        origin = origin_of(Path(word), about, advice)
+        recipe = recipe_of({**origin, "settings": {**origin["settings"], **settings_of(options.set)}})
         return recipe, folder or (Path(about["data"]) if about.get("data") else None)
     if not word.endswith(".py") and word not in bundled():
         raise unknown_recipe(word, "a recipe or a run's folder")

@@ -117,7 +117,6 @@ def _subject(
 
 def _recipe_subject(options: argparse.Namespace, target: list[str], run: Path | None, scratch: Path) -> RecipeSubject:
     from trueloop.claims.subject import RecipeSubject
-    from trueloop.recipe.overrides import apply_overrides
     from trueloop.recipe.recipe import DataRequest
     from trueloop.session.folder import read_about
 
@@ -132,7 +131,7 @@ def _recipe_subject(options: argparse.Namespace, target: list[str], run: Path | 
         arguments = recipe_arguments(target[1] if len(target) > 1 else None, options.target)
         origin = {"recipe": target[0], "arguments": arguments, "settings": {}}
     origin["settings"] = {**origin["settings"], **settings_of(options.set)}
-    recipe = apply_overrides(recipe_of({**origin, "settings": {}}), origin["settings"])
+    recipe = recipe_of(origin)
     return RecipeSubject(recipe, DataRequest(folder, options.download, recipe.seed), _words(origin, folder), scratch)
 
 

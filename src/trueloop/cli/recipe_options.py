@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from trueloop.errors import Misuse, did_you_mean
-from trueloop.recipe.overrides import apply_overrides
 from trueloop.recipe.recipe import GROUPS, Recipe, defaults, describe, field_docs, field_types
 from trueloop.recipe.validate import find_problems, unused_fields
 from trueloop.recipes.catalogue import bundled, find_recipe, summaries
@@ -71,7 +70,7 @@ def recipe_arguments(table: str | None, target: str | None) -> dict[str, str]:
 def chosen_recipe(options: argparse.Namespace, words: list[str]) -> Recipe:
     """`words`: RECIPE, or tabular TABLE. Errors in the user's own file are the user's."""
     arguments = recipe_arguments(words[1] if len(words) > 1 else None, options.target)
-    return apply_overrides(find_recipe(words[0], arguments), settings_of(options.set))
+    return find_recipe(words[0], arguments, settings_of(options.set))
 
 
 def unknown_recipe(word: str, what: str) -> Misuse:
@@ -103,6 +102,9 @@ def recipe_as_text(recipe: Recipe, settings: Mapping[str, str]) -> str:
     names_wide = max(map(len, values))
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDE
     lines = [f"{recipe.name}: every field, as --set takes it (* differs from the default, > changed by --set)"]
+    own = describe(recipe)["hyperparameters"]
+    lines += ["", "your own hyperparameters"] if own else []
+    lines += [f"{'>' if name in changed else ' '} {name:<{names_wide}}  {as_set(value)}" for name, value in own.items()]
     for group, names in _grouped():
         lines += ["", group]
         for name in names:

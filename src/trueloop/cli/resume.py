@@ -49,11 +49,12 @@ def resume(arguments: list[str]) -> int:
 
         return launch_here("resume", options.nproc, without_nproc(arguments), recipe_for)
     before = _recipe_of(origin)
-    recipe = apply_overrides(before, settings)
+    kept = {**origin, "settings": _merged(origin["settings"], settings)}
+    own = settings.keys() & before.hyperparameters.keys()  # its function is called again with these
+    recipe = recipe_of(kept) if own else apply_overrides(before, settings)
     print_notes([*override_notes(before, settings), *_length_notes(before, recipe)])
     from trueloop.session.train import resume as resume_run
 
-    kept = {**origin, "settings": _merged(origin["settings"], settings)}
     hooks = (QuietDisplay(),) if options.quiet else None
     with end_run_on_hang(options.hang_after), rank_peers() as peers:
         how = {"download": options.download, "origin": kept, "hooks": hooks, "hand_on_signals": False}
@@ -72,7 +73,8 @@ def _recipe_of(origin: dict[str, Any]) -> Recipe:
 def recipe_for(arguments: list[str]) -> Recipe:
     """The recipe that `resume` would train: the launcher calls this before it starts processes."""
     options = _parsed(arguments)
-    return apply_overrides(_recipe_of(_origin(options)), settings_of(options.set))
+    origin = _origin(options)
+    return _recipe_of({**origin, "settings": _merged(origin["settings"], settings_of(options.set))})
 
 
 def _origin(options: argparse.Namespace) -> dict[str, Any]:

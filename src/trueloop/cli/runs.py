@@ -55,10 +55,11 @@ def _found(folder: Path) -> list[RunSummary]:
 
 def _row(run: RunSummary) -> list[str]:
     test = (run.test or {}).get(run.metric)
+    own = ", ".join(f"{name}={value}" for name, value in run.hyperparameters.items())
     total = f"/{run.total_steps:,}" if run.total_steps and run.step != run.total_steps else ""
     return [
         run.name,
-        run.recipe,
+        f"{run.recipe}({own})" if own else run.recipe,
         f"{run.metric} {number(run.best)}" if run.best is not None else "",
         number(test) if test is not None else "",
         f"{run.step:,}{total}",

@@ -25,7 +25,7 @@ from trueloop.parallel.answer import launch_name
 from trueloop.recipe.overrides import apply_overrides, override_notes
 from trueloop.recipe.recipe import Recipe
 from trueloop.recipe.validate import unused_fields, validate
-from trueloop.recipes.catalogue import bundled, find_recipe
+from trueloop.recipes.catalogue import bundled, find_recipe, recipe_and_settings
 from trueloop.results.check import ExitCode
 from trueloop.session.hang_watch import end_run_on_hang
 
@@ -66,8 +66,8 @@ def train(arguments: list[str]) -> int:
 
         return launch_here("train", options.nproc, without_nproc(arguments), recipe_for)
     given = recipe_arguments(options.table, options.target)
-    before = find_recipe(options.recipe, given)
-    recipe = apply_overrides(before, settings)
+    before, left = recipe_and_settings(options.recipe, given, settings)
+    recipe = apply_overrides(before, left)
     if options.show:
         return _show(recipe, settings, options.format)
     print_notes([*override_notes(before, settings), *unused_fields(recipe)])
@@ -98,7 +98,7 @@ def recipe_for(arguments: list[str]) -> Recipe:
 
     options = _parsed(arguments)
     given = recipe_arguments(options.table, options.target)
-    recipe = apply_overrides(find_recipe(options.recipe, given), settings_of(options.set))
+    recipe = find_recipe(options.recipe, given, settings_of(options.set))
     validate(recipe, machine_problems(recipe))
     return recipe
 

@@ -8,16 +8,14 @@ optimizer_options.nesterov=true    one entry of a mapping
 optimizer_options=nesterov=true    the mapping itself
 """
 
-import ast
-import types
-import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from trueloop.errors import BadRecipe, did_you_mean
+from trueloop.recipe.parse import NOTHING, guess_value, read_value
 from trueloop.recipe.recipe import Recipe, field_types
-from trueloop.recipe.validate import bullet_list, find_problems, suggestion
+from trueloop.recipe.validate import bullet_list, find_problems
 
 __all__ = ["apply_overrides", "override_notes"]
 
@@ -54,7 +52,6 @@ _SYNONYMS: Final = {
 """A field, and what other frameworks call it. Used in suggestions only."""
 _FIELD_OF: Final = {word: field for field, words in _SYNONYMS.items() for word in words.split()}
 
-_NOTHING: Final = ("none", "off", "null", "")
 _LENGTHS: Final = {"epochs": "steps", "steps": "epochs"}  # Two ways to set the length: one replaces the other
 
 
@@ -65,6 +62,7 @@ def apply_overrides(recipe: Recipe, settings: Mapping[str, str]) -> Recipe:
     for name, text in settings.items():
         field, _, entry = name.partition(".")
         try:
+            _check_name(field, recipe.hyperparameters)
             values[field] = _entered(values.get(field, getattr(recipe, field, None)), field, entry, text)
         except ValueError as error:
             mistakes.append(str(error))
@@ -88,102 +86,34 @@ def override_notes(recipe: Recipe, settings: Mapping[str, str]) -> list[str]:
         for name, other in _LENGTHS.items()
         if name in settings
         and other not in settings
-        and settings[name].lower() not in _NOTHING
+        and settings[name].lower() not in NOTHING
         and getattr(recipe, other) is not None
     ]
 
 
+def _check_name(field: str, own: Iterable[str]) -> None:
+    """`own`: the recipe's own hyperparameters, which its function has been called with."""
+    if field in own:
+        raise ValueError(f"{field} is a parameter of recipe(): call it with that value, as in recipe({field}=...)")
+    if field == "hyperparameters":
+        raise ValueError(f"hyperparameters are set by their names: {', '.join(own) or 'this recipe has none'}")
+    if field not in field_types():
+        raise ValueError(f"unknown recipe field {field!r}.{field_meant(field, own)}")
+
+
+def field_meant(word: str, own: Iterable[str] = ()) -> str:
+    """' Did you mean x?' for a word that is neither a field nor one of the recipe's own hyperparameters."""
+    meant = _FIELD_OF.get(word.lower())
+    return f" Did you mean {meant}?" if meant else did_you_mean(word.lower(), [*own, *field_types()])
+
+
 def _entered(before: Any, field: str, entry: str, text: str) -> Any:
     """The new value of a field; with an entry, the mapping with that entry."""
-    if field not in field_types():
-        meant = _FIELD_OF.get(field.lower())
-        hint = f" Did you mean {meant}?" if meant else did_you_mean(field.lower(), field_types())
-        raise ValueError(f"unknown recipe field {field!r}.{hint}")
     if entry:
         if not isinstance(before, Mapping):
             raise ValueError(f"{field} has no entries: write --set {field}=VALUE")
-        return {**before, entry: _guessed(text)}
+        return {**before, entry: guess_value(text)}
     try:
-        return _read(text.strip(), field_types()[field], field)
+        return read_value(text.strip(), field_types()[field], field)
     except ValueError as error:
         raise ValueError(f"{field}={text} is not valid{error}") from None
-
-
-def _read(text: str, kind: Any, field: str) -> Any:
-    """The text as a value of that type. Raises ValueError with the rest of a sentence."""
-    origin, inside = typing.get_origin(kind), typing.get_args(kind)
-    if origin in (types.UnionType, typing.Union):
-        if type(None) in inside and text.lower() in _NOTHING:
-            return None
-        if {int, float} <= set(inside):
-            number = _number(text, float)
-            return int(number) if number == int(number) else number
-        return _read(text, next(part for part in inside if part is not type(None)), field)
-    if origin is Literal:
-        if text in inside:
-            return text
-        raise ValueError(f".{suggestion(field, text, inside)}")
-    if origin is tuple:
-        return _several(text, inside, field)
-    if origin is Mapping:
-        return _entries(text)
-    if kind is bool:
-        return _truth(text)
-    if kind in (int, float):
-        return _number(text, kind)
-    if kind is str:
-        return text
-    raise ValueError(": set it in the recipe's file")
-
-
-def _truth(text: str) -> bool:
-    words = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
-    if text.lower() not in words:
-        raise ValueError(": it is true or false")
-    return words[text.lower()]
-
-
-def _number(text: str, kind: type[int] | type[float]) -> int | float:
-    try:
-        number = float(text) if kind is float else int(text)
-    except ValueError:
-        try:
-            number = float(text)
-        except ValueError:
-            raise ValueError(f": it is a {'whole number, as in 10' if kind is int else 'number, as in 3e-4'}") from None
-        if not number.is_integer():
-            raise ValueError(": it is a whole number, as in 10") from None
-        number = int(number)  # 1e4 is how many people write ten thousand
-    return number
-
-
-def _several(text: str, inside: tuple[Any, ...], field: str) -> tuple[Any, ...]:
-    plain = text.strip("()[] ")
-    parts = (
-        [] if plain.lower() in _NOTHING else [part.strip().strip("'\"") for part in plain.split(",") if part.strip()]
-    )
-    values = tuple(_read(part, inside[0], field) for part in parts)
-    if inside[1:] != (...,) and len(values) != len(inside):
-        raise ValueError(f": it is {len(inside)} numbers with a comma between them, as in 0.9,0.999")
-    return values
-
-
-def _entries(text: str) -> dict[str, Any]:
-    if text.lower() in _NOTHING:
-        return {}
-    pairs = [part.partition("=") for part in text.split(",")]
-    if not all(name.strip() and sign for name, sign, _ in pairs):
-        raise ValueError(": it is NAME=VALUE, with commas between several")
-    return {name.strip(): _guessed(value) for name, _, value in pairs}
-
-
-def _guessed(text: str) -> Any:
-    """What a value of an open mapping most likely is: torch tells if it is not."""
-    words = {"true": True, "yes": True, "false": False, "no": False, "none": None}
-    text = text.strip()
-    if text.lower() in words:
-        return words[text.lower()]
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text

@@ -11,20 +11,25 @@ models and tensors, so it can be shown, compared and validated before anything r
 from __future__ import annotations
 
 import ast
+import sys
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from functools import lru_cache, partial
+from functools import lru_cache, partial, wraps
+from inspect import getargs
 from itertools import pairwise
 from pathlib import Path
-from types import MappingProxyType
+from types import FrameType, MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
+
+from trueloop.errors import BadRecipe
 
 if TYPE_CHECKING:
     from trueloop.hook import Hook
 
-__all__ = ["GROUPS", "DataRequest", "Recipe", "defaults", "describe", "field_docs", "field_types"]
+__all__ = ["ARGUMENTS", "GROUPS", "DataRequest", "Recipe", "defaults", "describe", "field_docs", "field_types"]
 
+ARGUMENTS: Final = ("table", "target")  # Of a recipe's function; the rest are its own hyperparameters
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -183,6 +188,44 @@ class Recipe:
     """Initial weights (not a resume): a run (its best checkpoint), a checkpoint, a .safetensors or .pt file."""
     start_map: Mapping[str, str | None] = field(default_factory=lambda: _NOTHING)
     """For start_from: names there -> names here, {"encoder.*": "backbone.*", "head.*": None}; None drops tensors."""
+    hyperparameters: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    """Your own, recorded with the run: the parameters of your function `recipe(...)`, filled in from there."""
+
+
+def _checked(init: Callable[..., None]) -> Callable[..., None]:
+    """A dataclass's own TypeError says neither which field was meant nor what to write."""
+
+    @wraps(init)
+    def checked(self: Recipe, *values: Any, **named: Any) -> None:
+        names = [each.name for each in fields(Recipe)]
+        unknown = [name for name in named if name not in names]
+        missing = [name for name in names[len(values) :] if name not in defaults() and name not in named]
+        if unknown or missing:
+            from trueloop.recipe.overrides import field_meant
+
+            said = [f"a recipe has no field {name!r}.{field_meant(name)}" for name in unknown]
+            said += [f"a recipe needs {' and '.join(missing)}"] if missing else []
+            sentence = "; ".join(said)
+            end = "" if sentence.endswith("?") else "."
+            where = "Nothing was run: `trueloop train digits --show` lists all fields."
+            raise BadRecipe(f"{sentence[0].upper()}{sentence[1:]}{end} {where}")
+        if "hyperparameters" not in named:
+            named["hyperparameters"] = _parameters_of(sys._getframe(1))
+        init(self, *values, **named)
+
+    return checked
+
+
+def _parameters_of(frame: FrameType) -> Mapping[str, Any]:
+    """If the recipe is made in a function `recipe(hidden=64)` of a file, the values of its parameters there."""
+    function = frame.f_globals.get("recipe")
+    if getattr(function, "__code__", None) is not frame.f_code:
+        return _NOTHING
+    names = [name for name in getargs(frame.f_code).args if name not in ARGUMENTS]
+    return {name: frame.f_locals[name] for name in names if name in frame.f_locals}
+
+
+Recipe.__init__ = _checked(Recipe.__init__)  # type: ignore[method-assign]
 
 
 GROUPS: Final[tuple[tuple[str, str], ...]] = (

@@ -3,20 +3,22 @@
 import ast
 import importlib.util
 import inspect
-import re
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
 from trueloop.errors import BadRecipe, did_you_mean
-from trueloop.recipe.recipe import Recipe, field_docs
+from trueloop.recipe.overrides import apply_overrides
+from trueloop.recipe.own_parameters import own_values
+from trueloop.recipe.recipe import ARGUMENTS, Recipe
 
-__all__ = ["bundled", "find_recipe", "load_file", "summaries"]
+__all__ = ["bundled", "find_recipe", "load_file", "recipe_and_settings", "summaries"]
 
-OPTIONS: Final = {"table": "TABLE", "target": "--target"}  # Parameter of a recipe's function -> its command-line name
+OPTIONS: Final = dict(zip(ARGUMENTS, ("TABLE", "--target"), strict=True))  # With their names on the command line
 _HERE: Final = Path(__file__).parent
 _NOT_RECIPES: Final = ("__init__", "catalogue", "origin")
 
@@ -33,13 +35,20 @@ def summaries() -> dict[str, str]:
     return {name: line.removeprefix(f"{name}: ") for name, line in lines.items()}
 
 
-def find_recipe(word: str, arguments: Mapping[str, str]) -> Recipe:
-    """By name or path. `arguments` go to a recipe that is a function with parameters. Errors of the user's own code
-    pass through."""
+def find_recipe(word: str, arguments: Mapping[str, str], settings: Mapping[str, str] | None = None) -> Recipe:
+    """By name or path, with the values of --set. `arguments` go to a recipe that is a function with these parameters.
+    Errors of the user's own code pass through."""
+    return apply_overrides(*recipe_and_settings(word, arguments, settings or {}))
+
+
+def recipe_and_settings(
+    word: str, arguments: Mapping[str, str], settings: Mapping[str, str]
+) -> tuple[Recipe, dict[str, str]]:
+    """The recipe as its file makes it, with own hyperparameters as set; and the settings that are left for fields."""
     found = getattr(_module(word), "recipe", None)
     if isinstance(found, Recipe):
         _refuse(word, arguments)
-        return found
+        return found, dict(settings)
     if found is None or not callable(found):
         what = "has no `recipe`" if found is None else f"has a `recipe` of type {type(found).__name__}"
         raise BadRecipe(
@@ -47,10 +56,11 @@ def find_recipe(word: str, arguments: Mapping[str, str]) -> Recipe:
             "epochs=10)`, or with a function `recipe()` that returns one."
         )
     _check_arguments(word, found, arguments)
-    built: Any = found(**arguments)
+    own = own_values(found, settings, dict.fromkeys([*OPTIONS, *arguments]))
+    built: Any = found(**arguments, **own)
     if not isinstance(built, Recipe):
         raise BadRecipe(f"{word}: recipe() returned a {type(built).__name__}, not a Recipe. Nothing was run.")
-    return built
+    return replace(built, hyperparameters=own), {name: text for name, text in settings.items() if name not in own}
 
 
 def _check_arguments(word: str, function: Callable[..., Any], arguments: Mapping[str, str]) -> None:
@@ -61,15 +71,11 @@ def _check_arguments(word: str, function: Callable[..., Any], arguments: Mapping
         _refuse(word, {name: value for name, value in arguments.items() if name not in names})
     named = [each for each in parameters if each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)]
     missing = [each.name for each in named if each.default is each.empty and each.name not in arguments]
-    if missing and set(missing) <= set(OPTIONS):
+    missing = [name for name in missing if name in OPTIONS]
+    if missing:
         needs = " and ".join(OPTIONS[name] for name in missing)
         typed = f"type `trueloop train {word} data.csv --target COLUMN`"
         raise BadRecipe(f"The recipe {word} needs {needs}. Nothing was run: {typed}.")
-    if missing:
-        advice = "give them defaults"
-        raise BadRecipe(
-            f"{word}: recipe() has parameters without a value: {', '.join(missing)}. Nothing was run: {advice}."
-        )
 
 
 def _refuse(word: str, arguments: Mapping[str, str]) -> None:
@@ -105,11 +111,10 @@ def load_file(path: Path) -> ModuleType:
     try:
         # Not by the loader of `spec`: importlib's frames would appear in the user's traceback.
         exec(compile(path.read_bytes(), str(path), "exec"), module.__dict__)
+    except BadRecipe as error:
+        del sys.modules[path.stem]
+        raise BadRecipe(f"{path}: {error}") from None
     except Exception as error:
         del sys.modules[path.stem]
-        unknown = re.search(r"Recipe\.__init__\(\) got an unexpected keyword argument '(\w+)'", str(error))
-        if unknown:
-            said = f"{path}: a recipe has no field {unknown[1]!r}.{did_you_mean(unknown[1], field_docs())}"
-            raise BadRecipe(f"{said} Nothing was run: `trueloop train {path} --show` lists the fields.") from None
         raise BadRecipe(f"{path} cannot be loaded: {type(error).__name__}: {error}. Nothing was run.") from error
     return module

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from trueloop.errors import Misuse, NotARun
-from trueloop.recipe.overrides import apply_overrides
 from trueloop.recipe.recipe import Recipe
 from trueloop.recipes.catalogue import find_recipe
 
@@ -25,4 +24,4 @@ def origin_of(run: Path, about: Mapping[str, Any], otherwise: str) -> dict[str, 
 
 def recipe_of(origin: Mapping[str, Any]) -> Recipe:
     """Errors of the user's own recipe file pass through."""
-    return apply_overrides(find_recipe(origin["recipe"], origin["arguments"]), origin["settings"])
+    return find_recipe(origin["recipe"], origin["arguments"], origin["settings"])

@@ -45,7 +45,7 @@ def compared(paths: Sequence[Path]) -> Comparison:
     abouts = [read_about(path) for path in paths]
     rows = [current_rows(read_rows(path, ("train", "valid"))) for path in paths]
     data = [{"--data": about["data"]} if about.get("data") else {} for about in abouts]
-    recipes = [{**(about.get("recipe") or {}), **given} for about, given in zip(abouts, data, strict=True)]
+    recipes = [{**_fields(about), **given} for about, given in zip(abouts, data, strict=True)]
     names = tuple(run.name for run in runs)
     labels = names if len(set(names)) == len(names) else tuple(str(path) for path in paths)
     return Comparison(
@@ -57,6 +57,12 @@ def compared(paths: Sequence[Path]) -> Comparison:
         code=dict(_code(labels, abouts)),
         partings=tuple(parting(label, rows[0], others) for label, others in zip(labels[1:], rows[1:], strict=True)),
     )
+
+
+def _fields(about: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the recipe; each hyperparameter of the user's own is one of them."""
+    fields = dict(about.get("recipe") or {})
+    return {**(fields.pop("hyperparameters", None) or {}), **fields}
 
 
 def _code(labels: Sequence[str], abouts: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -33,6 +33,7 @@ class RunSummary:
     status: Status
     message: str = ""  # Why it failed, or what is damaged
     recipe: str = ""
+    hyperparameters: Mapping[str, Any] = field(default_factory=dict)  # The user's own
     started: float = 0.0  # Seconds since 1970
     seconds: float | None = None  # For how long it has trained
     step: int = 0
@@ -86,6 +87,7 @@ def summary_of(path: Path) -> RunSummary:
         status=status,
         message=str(about.get("message") or ""),
         recipe=str((about.get("recipe") or {}).get("name", "")),
+        hyperparameters=(about.get("recipe") or {}).get("hyperparameters") or {},
         started=float(about.get("started") or 0.0),
         seconds=last.values.get("seconds") if last else None,
         step=int(about["step"]) if "step" in about and not under_way else last.step if last else 0,

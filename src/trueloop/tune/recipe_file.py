@@ -42,7 +42,8 @@ def write_recipe(
     file: Path, tuning: Tuning, recipe: Recipe, word: str, arguments: Mapping[str, str], settings: Mapping[str, str]
 ) -> str:
     """Written atomically; returns the text."""
-    names = [name.partition(".")[0] for name in settings]
+    own = {name: text for name, text in settings.items() if name in recipe.hyperparameters}
+    names = [name.partition(".")[0] for name in settings if name not in own]
     values = {**{name: getattr(recipe, name) for name in names}, **tuning.best.changes}
     lines = [
         f'"""{_docstring(tuning)}"""',
@@ -53,7 +54,7 @@ def write_recipe(
         "from trueloop.recipes.catalogue import find_recipe",
         "",
         "recipe = replace(",
-        f"    find_recipe({_named(word, file)}, {dict(arguments)!r}),",
+        f"    find_recipe({_named(word, file)}, {dict(arguments)!r}{f', {own!r}' if own else ''}),",
         *(f"    {name}={_plain(value)!r}," for name, value in values.items()),
         ")",
     ]

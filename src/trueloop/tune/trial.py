@@ -23,7 +23,6 @@ from typing import Any, Final, TextIO, final
 import torch
 
 from trueloop.errors import TrueloopError
-from trueloop.recipe.overrides import apply_overrides
 from trueloop.recipe.recipe import DataRequest, Recipe
 from trueloop.recipes.catalogue import find_recipe
 from trueloop.tune.process import PeakMemory, TrialSpec
@@ -35,7 +34,7 @@ __all__ = ["FEWEST", "Channel", "full_replays", "main", "variant"]
 
 def variant(spec: TrialSpec, changes: Mapping[str, Any]) -> Recipe:
     """The user's recipe with their settings and these changes."""
-    return replace(apply_overrides(find_recipe(spec.word, spec.arguments), spec.settings), **changes)
+    return replace(find_recipe(spec.word, spec.arguments, spec.settings), **changes)
 
 
 RECOMPILES: Final = 256

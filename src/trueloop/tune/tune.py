@@ -14,7 +14,6 @@ import torch
 from trueloop import __version__
 from trueloop.engine.preflight import machine_problems
 from trueloop.profile.ceilings import read_cache, write_cache
-from trueloop.recipe.overrides import apply_overrides
 from trueloop.recipe.recipe import DataRequest, Recipe, describe
 from trueloop.recipe.validate import validate
 from trueloop.recipes.catalogue import find_recipe
@@ -46,7 +45,7 @@ class TuneRequest:
     fresh: bool = False
 
     def recipe(self) -> Recipe:
-        return apply_overrides(find_recipe(self.word, self.arguments), self.settings)
+        return find_recipe(self.word, self.arguments, self.settings)
 
     @property
     def subject(self) -> str:
