@@ -44,7 +44,21 @@ def data(request):
 def loss(output, targets):
     return nn.functional.cross_entropy(output, targets, reduction="none")
 
-recipe = Recipe("mine", model=Net, data=data, loss=loss, epochs=1, batch=16, trackers=(), device="cpu")
+def hit(output, targets):
+    return output.argmax(1) == targets
+
+class Count:
+    def __init__(self, step):
+        self.step = step
+    def reset(self):
+        self.seen = 0
+    def update(self, output, targets):
+        self.seen += self.step
+    def compute(self):
+        return self.seen
+
+recipe = Recipe("mine", model=Net, data=data, loss=loss, epochs=1, batch=16, trackers=(), device="cpu",
+    metrics={"hit": hit, "count": Count(2)}, metric="hit")
 """
 
 
@@ -118,6 +132,9 @@ def test_a_run_does_not_go_on_with_another_split(folder: Path) -> None:
         ("torch.tanh(x)", "torch.relu(x)", "mine.activation"),
         ("manual_seed(5)", "manual_seed(6)", "mine.data"),
         ("HIDDEN = 8", "HIDDEN = 9", "mine.Net.__init__, default 0"),
+        ("output.argmax(1) ==", "output.argmin(1) ==", "mine.hit"),
+        ("Count(2)", "Count(3)", "metrics['count']"),
+        ("self.seen += self.step", "self.seen += 1", "mine.Count"),
     ],
 )
 def test_changed_code_is_shown_and_stops_the_resume(folder: Path, before: str, after: str, name: str) -> None:

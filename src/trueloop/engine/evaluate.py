@@ -1,12 +1,15 @@
 """How good the model is, without changing anything: random states fenced, modes put back, sums weighted by counts."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Any
 
 import torch
 from torch import nn
 
 from trueloop.data.source import Batch
+from trueloop.engine.metrics import start_meters
 from trueloop.engine.precision import Precision
 from trueloop.engine.task import Task
 from trueloop.errors import BadData
@@ -38,11 +41,14 @@ def evaluate(
     precision: Precision,
     peers: Peers,
     idle: Iterable[Batch] = (),
+    metrics: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, float]:
-    """Loss and metrics over all samples of a split and all processes. `idle`: computed for other ranks, not counted."""
+    """Loss and metrics over all samples of a split and all processes. `idle`: computed for other ranks, not counted.
+    `metrics`: the recipe's own."""
     wide = torch.float32 if device.type == "mps" else torch.float64  # a mean of many losses; mps has nothing wider
     with evaluating(model):
         sums = {name: torch.zeros((), dtype=wide, device=device) for name in ("loss", "count", *task.sums)}
+        meters = start_meters(metrics, device)
         for micro in batches:
             with precision.autocast():
                 output = model(micro.inputs)
@@ -50,10 +56,13 @@ def evaluate(
             sums["count"] += task.count(micro.targets)
             for name, value in task.measures(output, micro.targets).items():
                 sums[name] += value
+            for meter in meters:
+                meter.add(output, micro)
         for micro in idle:
             with precision.autocast():
                 model(micro.inputs)
         totals = {name: peers.sum(total.clone()).item() for name, total in sums.items()}
-    if not totals["count"]:
-        raise BadData("All targets of the evaluation data are ignored. Give data with targets, or valid=None.")
-    return task.metrics(totals)
+        if not totals["count"]:
+            raise BadData("All targets of the evaluation data are ignored. Give data with targets, or valid=None.")
+        own = [meter.results(peers) for meter in meters]
+    return task.metrics(totals) | {name: value for values in own for name, value in values.items()}

@@ -12,6 +12,7 @@ from trueloop.checkpoint.saver import Saver
 from trueloop.data.source import Splits
 from trueloop.engine.batches import Batches, Window
 from trueloop.engine.ema import Ema
+from trueloop.engine.metrics import is_higher_better
 from trueloop.engine.nonfinite_guard import Guard
 from trueloop.engine.precision import Precision
 from trueloop.engine.schedule import Schedule
@@ -20,6 +21,7 @@ from trueloop.hook import Hook
 from trueloop.parallel.peers import Peers
 from trueloop.parallel.strategy import Strategy
 from trueloop.recipe.recipe import Recipe
+from trueloop.recipe.validate import METRICS
 
 __all__ = ["Parts"]
 
@@ -58,7 +60,12 @@ class Parts:
 
     @property
     def higher_is_better(self) -> bool:
-        return self.task.higher_is_better if self.metric == self.task.metric else self.metric not in ("loss", "mae")
+        if self.metric == self.task.metric:
+            return self.task.higher_is_better
+        recipe, own = self.recipe, self.metric not in (*METRICS.get(self.recipe.task, ()), "loss")
+        if own:
+            return is_higher_better(recipe.metrics, self.metric, recipe.lower_is_better)
+        return self.metric not in ("loss", "mae")
 
     @property
     def learning_rates(self) -> tuple[float, ...]:

@@ -16,6 +16,7 @@ from trueloop.data.source import Batch, Source, moved
 from trueloop.data.tensors import Tensors
 from trueloop.engine.evaluate import evaluating
 from trueloop.engine.layers import remove_after
+from trueloop.engine.metrics import check_metrics
 from trueloop.engine.optimizer import optimizer_problems
 from trueloop.engine.parts import Parts
 from trueloop.engine.sample_order import micro_batch_sizes
@@ -150,6 +151,10 @@ def _answer(parts: Parts, batch: Batch, at: str) -> Any:
         except Exception as error:
             raise BadRecipe(_cannot_take(parts.model, batch, at, entered, error)) from error
         parts.task.check(output, batch.targets, at)
+    names = check_metrics(parts.recipe.metrics, output, batch, at, parts.device)
+    if parts.metric not in names and any(parts.metric.startswith(f"{each}_") for each in parts.recipe.metrics):
+        said = f"metric={parts.metric} is not measured"
+        raise BadRecipe(f"{said}. Nothing was trained: metrics measure {', '.join(sorted(names))}.")
     return output
 
 

@@ -76,6 +76,7 @@ class Validation:
         parts.share_buffers(model)
         batches = self._batches[source]
         idle = batches.idle() if parts.strategy.in_step else ()
-        values = evaluate(model, batches, parts.task, parts.device, parts.precision, sharers, idle)
+        metrics = parts.recipe.metrics
+        values = evaluate(model, batches, parts.task, parts.device, parts.precision, sharers, idle, metrics)
         parts.strategy.settle(model)
         return values

@@ -62,8 +62,12 @@ class Recipe:
     """Your own loss(output, targets): one loss per sample (then accumulation is exact), or their mean."""
     loss_count: Callable[[Any], Any] | None = None
     """What your own loss is a mean over: lambda targets: (targets != -100).sum(); None: samples."""
+    metrics: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    """More metrics, {"f1": f1}: functions (output, targets) -> values, mean or two sums; or torchmetrics objects."""
     metric: str = ""
-    """Selects the best checkpoint: loss, accuracy, f1, mae, r2; empty: accuracy (regression, language: loss)."""
+    """Selects the best checkpoint: loss, accuracy, f1, mae, r2, one of metrics; empty: accuracy, or loss."""
+    lower_is_better: tuple[str, ...] = ()
+    """Those of your metrics for which less is better: ("perplexity",)."""
     label_smoothing: float = 0.0
     """For multiclass: 0.1 spreads a tenth of the target over all classes."""
 

@@ -218,12 +218,30 @@ def _names(recipe: Recipe) -> Iterator[str]:
     if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", recipe.device):
         devices = ("auto", "cuda", "cuda:N", "mps", "cpu")
         yield f"device cannot be {recipe.device!r}.{suggestion('device', recipe.device, devices)}"
-    measured = ("loss",) if recipe.loss is not None else METRICS[recipe.task]
-    if recipe.metric and recipe.metric not in measured:
-        whose = "a loss of your own" if recipe.loss is not None else f"task={recipe.task}"
-        yield f"metric cannot be {recipe.metric!r} with {whose}.{suggestion('metric', recipe.metric, measured)}"
+    yield from _metrics(recipe)
     if recipe.start_from and not Path(recipe.start_from).exists():
         yield f"start_from is {recipe.start_from!r}, and there is no such file or folder"
+
+
+def _metrics(recipe: Recipe) -> Iterator[str]:
+    """What is measured, and which of it selects the best checkpoint."""
+    tasks = ("loss",) if recipe.loss is not None else METRICS[recipe.task]
+    whose = "a loss of your own" if recipe.loss is not None else f"task={recipe.task}"
+    for name, metric in recipe.metrics.items():
+        if not isinstance(name, str) or not name:
+            yield f"metrics has the name {name!r}: a name is a text, as in metrics={{'f1': f1}}"
+        elif name in tasks:
+            yield f"metrics has {name!r}, which {whose} measures already: leave it out, or give it another name"
+        elif not callable(metric) and not hasattr(metric, "compute"):
+            form = "a function (output, targets) or a torchmetrics object"
+            yield f"metrics[{name!r}] is a {type(metric).__name__}: it must be {form}"
+    measured = (*tasks, *map(str, recipe.metrics))
+    inside = any(recipe.metric.startswith(f"{name}_") for name in recipe.metrics)  # a metric that computes a dict
+    if recipe.metric and recipe.metric not in measured and not inside:
+        yield f"metric cannot be {recipe.metric!r} with {whose}.{suggestion('metric', recipe.metric, measured)}"
+    for name in recipe.lower_is_better:
+        if name not in recipe.metrics and not (inside and name == recipe.metric):
+            yield f"lower_is_better has {name!r}, which is not one of metrics: add metrics={{{name!r}: ...}}"
 
 
 def _length(recipe: Recipe) -> Iterator[str]:

@@ -67,7 +67,20 @@ class Changes:
 
 def code_of(recipe: Recipe) -> dict[str, str]:
     """The user's code behind a recipe."""
-    return definitions_of({name: getattr(recipe, name) for name in CODE if callable(getattr(recipe, name))})
+    roots = {name: getattr(recipe, name) for name in CODE if callable(getattr(recipe, name))}
+    for name, metric in recipe.metrics.items():
+        if not callable(getattr(metric, "compute", None)) or isinstance(metric, type):
+            roots[f"metrics[{name!r}]"] = metric
+        else:
+            roots |= {f"metrics[{name!r}]": _settings(metric), f"the class of metrics[{name!r}]": type(metric)}
+    return definitions_of(roots)
+
+
+def _settings(metric: Any) -> dict[str, Any]:
+    """Of a torchmetrics object: its code is not the user's, but what it was created with is."""
+    plain = (bool, int, float, str, type(None))
+    settings = {name: value for name, value in sorted(vars(metric).items()) if name[:1] != "_"}
+    return {"class": type(metric).__qualname__} | {k: v for k, v in settings.items() if isinstance(v, plain)}
 
 
 def changes_since(about: Mapping[str, Any], recipe: Recipe) -> Changes:
