@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +23,6 @@ NEVER: Final = {
     "seed": "the data would be split and ordered again",
     "task": "the metrics before and after could not be compared",
 }
-CODE: Final = ("model", "data", "loss", "loss_count", "optimizer")  # Fields of a recipe that hold the user's functions
 MOST_LINES: Final = 60  # of a diff, in a message
 
 
@@ -67,7 +66,7 @@ class Changes:
 
 def code_of(recipe: Recipe) -> dict[str, str]:
     """The user's code behind a recipe."""
-    roots = {name: getattr(recipe, name) for name in CODE if callable(getattr(recipe, name))}
+    roots = {each.name: value for each in fields(recipe) if callable(value := getattr(recipe, each.name))}
     for name, metric in recipe.metrics.items():
         if not callable(getattr(metric, "compute", None)) or isinstance(metric, type):
             roots[f"metrics[{name!r}]"] = metric
