@@ -166,14 +166,14 @@ def test_a_model_that_asks_the_host_is_refused_with_the_reason_and_eager_goes_on
 def test_the_host_waits_for_the_device_only_where_metrics_are_read() -> None:
     loop = Loop.of(replace(RECIPE, log_every=1000, evaluate_every=1000, save_every=1000, epochs=3))
     graphs = loop.program
-    played = graphs.replay
+    played = graphs.take
 
-    def watched(window: Any) -> Tensor:
+    def watched(window: Any) -> tuple[Tensor, bool, bool]:
         torch.cuda.set_sync_debug_mode("error")
         try:
             return played(window)
         finally:
             torch.cuda.set_sync_debug_mode("default")
 
-    graphs.replay = watched  # type: ignore[method-assign]
+    graphs.take = watched  # type: ignore[method-assign]
     assert train(loop).reason == "finished"

@@ -12,10 +12,10 @@ import torch
 from tests.golden.short_runs import short
 from tests.golden.stand_ins import TARGET, stand_in_for, write_table
 from trueloop.data.source import Facts
+from trueloop.engine.build_model import build_model
 from trueloop.engine.loop import Loop
 from trueloop.engine.train import train
 from trueloop.errors import BadData
-from trueloop.recipe.model import build_model
 from trueloop.recipe.recipe import DataRequest, Recipe
 from trueloop.recipe.validate import validate
 from trueloop.recipes import fashion_cnn, fashion_mlp, mnist, sentiment, shakespeare, shakespeare_tiny

@@ -74,6 +74,34 @@ def network() -> nn.Module:
     )
 
 
+def pair() -> dict[str, nn.Module]:
+    return {"classifier": network(), "critic": nn.Linear(CLASSES, 1)}
+
+
+def adams(models: Any) -> dict[str, torch.optim.Optimizer]:
+    return {name: torch.optim.Adam(models[name].parameters(), lr=0.01) for name in models}
+
+
+def halving(optimizers: Any) -> dict[str, Any]:
+    return {name: torch.optim.lr_scheduler.StepLR(optimizers[name], 15, 0.8) for name in optimizers}
+
+
+def two_updates(loop: Any, batch: Batch) -> dict[str, Tensor]:
+    """A step of the user's own: two models, two optimizers, draws, and a value that it keeps."""
+    inputs = batch.inputs + 0.1 * torch.randn_like(batch.inputs)
+    scores = loop.models["classifier"](inputs)
+    loop.memory["mean"] = 0.9 * loop.memory.get("mean", torch.zeros(CLASSES)) + 0.1 * scores.detach().mean(0)
+    critic = loop.models["critic"](scores.detach() - loop.memory["mean"]).square().mean()
+    loop.update(critic, "critic")
+    loss = nn.functional.cross_entropy(scores, batch.targets) + 0.1 * loop.models["critic"](scores).mean()
+    loop.update(loss, "classifier", clip=1.0)
+    return {"loss": loss, "critic": critic}
+
+
+def accuracy(models: Any, batch: Batch) -> dict[str, Tensor]:
+    return {"accuracy": (models["classifier"](batch.inputs).argmax(1) == batch.targets).float().mean()}
+
+
 def splits_of(beacon: Beacon, *, drawing: bool, augment: bool) -> Callable[[DataRequest], Splits]:
     def read(request: DataRequest) -> Splits:
         inputs, labels = samples(SAMPLES, 1)
@@ -110,7 +138,7 @@ class Scenario:
             "device": "cpu",
         }
         data = splits_of(beacon, drawing=self.drawing, augment=self.augment)
-        return Recipe(name=self.name, model=network, data=data, **{**basic, **self.settings})
+        return Recipe(name=self.name, data=data, **{"model": network, **basic, **self.settings})
 
 
 SCENARIOS: Final = (
@@ -151,5 +179,15 @@ SCENARIOS: Final = (
         drawing=False,
         augment=False,
         settings={"save_every": 1, "keep": 1, "precision": "bf16", "accumulate": 2, "evaluate_every": 6, "epochs": 6, "schedule": "linear"},  # noqa: E501
+    ),
+    Scenario(
+        "own-step",
+        "a step of the user's own: two models, optimizers and schedules, memory, EMA",
+        drawing=True,
+        augment=True,
+        settings={
+            "model": pair, "step": two_updates, "optimizers": adams, "schedules": halving, "evaluate": accuracy,
+            "metric": "accuracy", "ema": 0.95, "save_every": 6, "evaluate_every": 15,
+        },
     ),
 )  # fmt: skip

@@ -34,11 +34,11 @@ from trueloop.claims.claim import Claim
 from trueloop.claims.subject import RecipeSubject
 from trueloop.data.source import Batch, Source, Splits, map_tensors, size_of, tensors_in
 from trueloop.engine.assemble import assemble
+from trueloop.engine.build_model import build_model
 from trueloop.engine.layers import remove_after
 from trueloop.engine.loop import Loop
 from trueloop.hook import Hook, Row
 from trueloop.measure.randomness import fence, seed_all
-from trueloop.recipe.model import build_model
 from trueloop.recipe.recipe import Recipe
 from trueloop.results.proof import Cause, Proof
 from trueloop.torch_private.modules import BatchNorm, DropoutNd

@@ -13,9 +13,9 @@ from trueloop.checkpoint.store import Folder
 from trueloop.claims.claim import Claim
 from trueloop.claims.rebuild import Rebuilt, rebuild_and_load, save_and_load
 from trueloop.claims.subject import RecipeSubject, ScriptSubject, last_line, run_python
+from trueloop.engine.build_model import build_model
 from trueloop.engine.loop import Loop
 from trueloop.engine.parts import Parts
-from trueloop.recipe.model import build_model
 from trueloop.results.proof import Cause, Proof
 
 __all__ = ["ReloadGivesSameOutput"]

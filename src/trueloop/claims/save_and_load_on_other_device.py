@@ -17,12 +17,12 @@ from trueloop.claims.rebuild import save_and_load
 from trueloop.claims.subject import RecipeSubject
 from trueloop.claims.tensor_digest import differing_names
 from trueloop.data.source import moved, tensors_in
+from trueloop.engine.build_model import build_model
 from trueloop.engine.evaluate import evaluating
 from trueloop.engine.layers import remove_after
 from trueloop.engine.parts import Parts
 from trueloop.event import Place
 from trueloop.measure.randomness import fence
-from trueloop.recipe.model import build_model
 from trueloop.results.proof import Cause, Proof
 from trueloop.taps.place import here
 from trueloop.torch_private.dispatch import TorchDispatchMode

@@ -3,6 +3,7 @@
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import torch
 from torch import nn
@@ -13,8 +14,10 @@ from trueloop.checkpoint.store import Memory, Store
 from trueloop.checkpoint.weight_transfer import apply_transfer, plan_transfer, shapes_of
 from trueloop.checkpoint.weights import read_weights
 from trueloop.engine.batches import Batches
+from trueloop.engine.build_model import build_model
 from trueloop.engine.compile_model import compile_blocks, compile_model
 from trueloop.engine.ema import Ema
+from trueloop.engine.named_optimizers import build_named_optimizers, build_schedules
 from trueloop.engine.nonfinite_guard import Guard
 from trueloop.engine.optimizer import build_optimizer
 from trueloop.engine.parallel_selfcheck import check_same_outputs
@@ -24,14 +27,13 @@ from trueloop.engine.preflight import machine_problems
 from trueloop.engine.read_data import read_data
 from trueloop.engine.recompute import blocks_of, recompute_blocks
 from trueloop.engine.sample_order import mix_seed
-from trueloop.engine.schedule import Schedule, check_schedule, peak_lr
+from trueloop.engine.schedule import Schedule, peak_lr
 from trueloop.engine.task import build_task
 from trueloop.engine.torch_settings import pick_device
 from trueloop.hook import Hook, Hooks
 from trueloop.measure.randomness import seed_all
 from trueloop.parallel.choose import choose
 from trueloop.parallel.strategy import Strategy
-from trueloop.recipe.model import build_model
 from trueloop.recipe.recipe import DataRequest, Recipe
 from trueloop.recipe.validate import validate
 
@@ -60,14 +62,19 @@ def assemble(
     task = build_task(recipe, splits.facts)
     peers.share([*model.parameters(), *model.buffers()])  # initial weights may depend on more than the seed
     precision = Precision(recipe.precision, device)
-    batches = Batches(splits, recipe, device, strategy.sharers, in_step=strategy.in_step)
+    # A step of one's own gets the whole batch, and every process takes part in each of its updates.
+    cut, in_step = (
+        (recipe, strategy.in_step) if recipe.step is None else (replace(recipe, accumulate=1), peers.world > 1)
+    )
+    batches = Batches(splits, cut, device, strategy.sharers, in_step=in_step)
     total = recipe.steps if recipe.steps is not None else (recipe.epochs or 1) * batches.steps_per_epoch
     recipe = fill_in(recipe, total)
     ema = _shard(recipe, strategy, model, batches)
-    optimizer = build_optimizer(recipe, model, device, strategy)
+    several = None if recipe.step is None else build_named_optimizers(recipe, model, device, strategy)
+    one = build_optimizer(recipe, model, device, strategy) if several is None else several
+    optimizer = cast(torch.optim.Optimizer, one)
     warmup = int(recipe.warmup)
     schedule = Schedule(recipe.schedule, peak_lr(recipe), total, warmup, recipe.final, recipe.step_size, recipe.gamma)
-    check_schedule(schedule)
     store = store or Memory()
     layout = layout_for(strategy, store)
     seed_all(mix_seed(recipe.seed, strategy.sharers.rank, 2))  # dropout differs where processes have different samples
@@ -93,6 +100,8 @@ def assemble(
         layout=layout,
         total_steps=total,
         ema=ema,
+        named_optimizers=several,
+        schedules={} if several is None else build_schedules(recipe, several),
     )
 
 

@@ -26,7 +26,7 @@ from trueloop.parallel.strategy import Strategy
 from trueloop.recipe.recipe import Recipe
 from trueloop.torch_private.dataloader import shut_down_workers
 
-__all__ = ["Batches", "EvaluationBatches", "Window", "place_data"]
+__all__ = ["Batches", "EvaluationBatches", "Window", "cut_batch", "place_data"]
 
 EVALUATED_AT_ONCE: Final = 2  # micro-batches evaluated at once: without a backward, twice as much fits
 MANY_AT_ONCE: Final = 16  # the same with program=cuda_graphs, whose steps are small; not for language models
@@ -163,7 +163,7 @@ class Batches:
         world, rank = self.peers.world, self.peers.rank
         most = len(self._sizes(-(-window.samples // world)))
         own = len(window.micros) if window.samples // world + (rank < window.samples % world) else 0
-        filling = _cut(window.micros[0], 0, IDLE)
+        filling = cut_batch(window.micros[0], 0, IDLE)
         return window._replace(micros=[*window.micros[:own], *[filling] * (most - own)], idle=most - own)
 
     def close(self) -> None:
@@ -222,7 +222,7 @@ class Batches:
             return (batch,)
         sizes = self._sizes(size_of(batch.inputs))
         bounds = [sum(sizes[:number]) for number in range(len(sizes) + 1)]
-        return [_cut(batch, low, high) for low, high in pairwise(bounds)]
+        return [cut_batch(batch, low, high) for low, high in pairwise(bounds)]
 
     def _sizes(self, samples: int) -> list[int]:
         recipe = self.recipe
@@ -231,10 +231,9 @@ class Batches:
         return micro_batch_sizes(samples, self.peers.world, recipe.accumulate, recipe.batch)
 
 
-def _cut(batch: Batch, low: int, high: int) -> Batch:
+def cut_batch(batch: Any, low: int, high: int) -> Any:
     """The same rows of every tensor inside."""
-    cut: Batch = map_leaves(batch, lambda leaf: leaf[low:high])
-    return cut
+    return map_leaves(batch, lambda leaf: leaf[low:high])
 
 
 def _loader(

@@ -92,7 +92,8 @@ class EngineObserver:
         self._events: list[Event] = []
         # A resumed run that replays CUDA graphs inspects the same steps as an uninterrupted run: an inspected step runs
         # without the graph, which may round differently.
-        again = (replays and self.began > 0) or loop.strategy.in_parts
+        blind = loop.strategy.in_parts or loop.recipe.step is not None
+        again = (replays and self.began > 0) or blind
         accounts = None if again else Accounts(self.model, loop.optimizer, compiled=self.compiled)
         self._accounts: Accounts | None = accounts
         self._units = Units(self.model)
@@ -107,8 +108,8 @@ class EngineObserver:
         self._loss = self._lengths = torch.zeros(0)
         if again:
             self.next = self._after(self.began - 1)
-        if loop.strategy.in_parts:
-            self.next = loop.total_steps  # the rules cannot check a model of which each process has a part
+        if blind:  # a model of which each process has a part; a step of the user's own, which `check` observes
+            self.next = loop.total_steps
 
     # -- called by the loop --
 

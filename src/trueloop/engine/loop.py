@@ -6,11 +6,11 @@ loop.train()
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any, cast, final
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from trueloop.checkpoint.store import Store
 from trueloop.engine.assemble import assemble
@@ -18,6 +18,7 @@ from trueloop.engine.batches import Window
 from trueloop.engine.cadence import Cadence
 from trueloop.engine.parts import Parts
 from trueloop.engine.programs.choose import choose_program
+from trueloop.engine.programs.own_step import OwnStep
 from trueloop.engine.programs.program import Program
 from trueloop.engine.recovery import Recovery
 from trueloop.engine.state import State
@@ -25,6 +26,7 @@ from trueloop.engine.stop import Stop
 from trueloop.engine.train import train as train_loop
 from trueloop.engine.training_log import TrainingLog
 from trueloop.engine.validation import Validation
+from trueloop.errors import Misuse
 from trueloop.hook import Ending, Hook
 from trueloop.measure.randomness import take_states
 from trueloop.parallel.digest import drift
@@ -46,6 +48,7 @@ class Loop:
         self.memory: dict[str, Any] = {}  # The user's own values: tensors and plain values, saved with each checkpoint
         self.stop = Stop()
         self.program = program(parts, self.state)
+        self.program.attach(self)
         replays = self.program.replays
         self.cadence = Cadence(parts.recipe, parts.total_steps, self.state, self.stop, parts.guard, replays)
         self.log = TrainingLog(parts, self.state, self.cadence)
@@ -81,7 +84,8 @@ class Loop:
     @property
     def optimizers(self) -> Mapping[str, torch.optim.Optimizer]:
         """By the names that the recipe gave them; a single one is called `optimizer`."""
-        return {"optimizer": self.parts.optimizer}
+        named = self.parts.named_optimizers
+        return {"optimizer": self.parts.optimizer} if named is None else named.members
 
     @property
     def device(self) -> torch.device:
@@ -96,6 +100,32 @@ class Loop:
     def epoch(self) -> int:
         """The current epoch; the first is 0."""
         return self.state.epoch
+
+    def update(
+        self, loss: Tensor, optimizer: str = "", *, clip: float | None = None, retain_graph: bool = False
+    ) -> bool:
+        """For a step of your own: backward, clipping and an optimizer step. False: a non-finite loss or gradient
+        was kept away from the weights. `clip`: largest gradient norm; None: the recipe's."""
+        self.backward(loss, optimizer, retain_graph=retain_graph)
+        return self.apply(optimizer, clip=clip)
+
+    def backward(self, loss: Tensor, optimizer: str = "", *, retain_graph: bool = False) -> None:
+        """Add the gradients of a loss to the parameters of one optimizer. Then call `apply`."""
+        self._own_step.add_gradients(loss, optimizer, retain_graph)
+
+    def apply(self, optimizer: str = "", *, clip: float | None = None) -> bool:
+        """Clip, and step the optimizer, unless the loss or a gradient is non-finite. The gradients are cleared."""
+        return self._own_step.apply(optimizer, clip)
+
+    def micros(self, batch: Any) -> Iterator[tuple[Any, float]]:
+        """The batch in `accumulate` parts, each with its share of the samples: multiply its mean loss by that."""
+        return self._own_step.micros(batch)
+
+    @property
+    def _own_step(self) -> OwnStep:
+        if not isinstance(self.program, OwnStep):
+            raise Misuse("loop.update, backward, apply and micros are for a recipe's own step: Recipe(step=...).")
+        return self.program
 
     def end_training(self, why: str) -> None:
         """The run ends after this step, with a checkpoint, a test of the best weights, and this sentence."""
@@ -142,6 +172,8 @@ class Loop:
             "guard": parts.guard.state(),
             "random": parts.peers.gather(take_states()),
             "memory": self.memory,
+            "means": self.log.means.state(),
+            "schedules": {name: each.state_dict() for name, each in parts.schedules.items()},
         }
         models = {"model": parts.model} | ({"ema": parts.ema.model} if parts.ema else {})
         snapshot = parts.layout.snapshot(about, models, parts.optimizer, counters)

@@ -207,6 +207,8 @@ def is_higher_better(metrics: Mapping[str, Any], name: str, lower: tuple[str, ..
     owner = name if name in metrics else next((each for each in metrics if name.startswith(f"{each}_")), "")
     if name in lower or owner in lower:
         return False
+    if owner not in metrics:  # of the recipe's own evaluate
+        return True
     return getattr(_created(owner, metrics[owner]), "higher_is_better", None) is not False
 
 

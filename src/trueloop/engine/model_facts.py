@@ -24,12 +24,12 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.flop_counter import flop_registry
 
 from trueloop.data.source import Batch, Facts, Source, Splits, tensors_in
+from trueloop.engine.build_model import build_model
 from trueloop.engine.optimizer import build_optimizer
 from trueloop.engine.recompute import blocks_of
 from trueloop.engine.task import build_task
 from trueloop.errors import BadRecipe, TrueloopError
 from trueloop.kernels.linear_cross_entropy import LARGEST_CUDA
-from trueloop.recipe.model import build_model
 from trueloop.recipe.recipe import Recipe
 from trueloop.results.plan import Kept, ModelFacts
 from trueloop.torch_private.dispatch import (

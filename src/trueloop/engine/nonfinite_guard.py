@@ -96,22 +96,26 @@ class Guard:
         self._pending: _Pending | None = None
         self._summary: LossSummary | None = None
 
-    def step(self, loss: Tensor, norm: Tensor, position: Position) -> bool:
-        """Did it update the weights? A fused optimizer on a device says True, and `take_skipped` corrects it later."""
+    def step(self, loss: Tensor, norm: Tensor, position: Position, fused_step: FusedStep | None = None) -> bool:
+        """Did it update the weights? A fused optimizer on a device says True, and `take_skipped` corrects it later.
+        `fused_step`: of another optimizer, where a step has several."""
+        fused_step = fused_step or self.fused_step
         if position in self.avoided:
             self.buffers.restore()
             return False
         if self.on_device:
+            if not self.room:
+                self._read_flags()
             nonfinite = ~torch.isfinite(loss + norm)
             found_inf = self._flags[len(self._unread)].copy_(nonfinite)
             self._unread.append(position)
             self._losses += loss.masked_fill(nonfinite, 0.0)
             self._steps += 1
-            self.fused_step.step(found_inf)
+            fused_step.step(found_inf)
             return True
         value = loss.item()
         if math.isfinite(value) and math.isfinite(norm.item()):
-            self.fused_step.step()
+            fused_step.step()
             self._losses += value
             self._steps += 1
             self.buffers.take()
@@ -155,6 +159,11 @@ class Guard:
     def take_skipped(self) -> list[Position]:
         """The batches skipped since the last call. Waits for the device."""
         self._finish_read()
+        self._read_flags()
+        skipped, self._skipped = self._skipped, []
+        return list(dict.fromkeys(skipped))  # a step with several updates may be skipped in each
+
+    def _read_flags(self) -> None:
         if self._unread:
             flags = self._flags[: len(self._unread)].tolist()
             nonfinite = [position for position, flag in zip(self._unread, flags, strict=True) if flag]
@@ -163,8 +172,6 @@ class Guard:
             if not nonfinite:
                 self.buffers.take()
             self._add_skipped(nonfinite)
-        skipped, self._skipped = self._skipped, []
-        return skipped
 
     def _add_skipped(self, nonfinite: list[Position]) -> None:
         """The step that spoiled the running statistics is unknown: they go back to the last state known to be good."""

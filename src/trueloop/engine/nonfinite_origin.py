@@ -109,7 +109,8 @@ def find_origin_in_shards(
     rates: tuple[float, ...],
     own: Callable[[Iterable[Tensor]], list[Tensor]],
 ) -> NotFinite:
-    """Where processes hold parts of the model: inputs and weights only. To compute it, they would need one another."""
+    """Where the batch cannot be computed again, because processes hold parts of the model or the step is the user's
+    own: inputs and weights only."""
     if batch is not None and (not_finite(batch.inputs) or not_finite(batch.targets)):
         return NotFinite(step, None, "loss", "", "", None, nan_or_inf(tuple(batch)), "input", rates)
     named = list(model.named_parameters())
@@ -157,8 +158,8 @@ def describe_origin(event: NotFinite, epoch: int, batch: int) -> str:
             return f"The layer {layer} gives {event.value}{given} {at}: it is the first that does."
         case "loss", "unknown":
             return (
-                f"The loss or a gradient is non-finite {at}. Each process holds a part of the model, so the layer is "
-                "unknown: parallel=none, or ddp, names it."
+                f"The loss or a gradient is non-finite {at}. The layer is unknown, because the step is your own "
+                "or each process holds a part of the model."
             )
         case _, "loss":
             given = given.replace("inputs", "outputs")

@@ -1,11 +1,12 @@
 """What a run is built from, as one frozen value: `assemble.py` builds it, `loop.py` trains with it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim.lr_scheduler import LRScheduler
 
 from trueloop.checkpoint.layout import Layout
 from trueloop.checkpoint.saver import Saver
@@ -13,6 +14,7 @@ from trueloop.data.source import Splits
 from trueloop.engine.batches import Batches, Window
 from trueloop.engine.ema import Ema
 from trueloop.engine.metrics import is_higher_better
+from trueloop.engine.named_optimizers import NamedOptimizers
 from trueloop.engine.nonfinite_guard import Guard
 from trueloop.engine.precision import Precision
 from trueloop.engine.schedule import Schedule
@@ -35,7 +37,7 @@ class Parts:
     model: nn.Module  # As the recipe built it: this one is saved and evaluated
     forward: Any  # What training calls: the model, compiled or wrapped if the recipe says so
     task: Task
-    optimizer: torch.optim.Optimizer
+    optimizer: torch.optim.Optimizer  # `named_optimizers` in the form of one, where there are some
     parameters: Sequence[Tensor]  # Those of the optimizer
     schedule: Schedule
     batches: Batches
@@ -48,6 +50,8 @@ class Parts:
     layout: Layout  # How checkpoints are written and read
     total_steps: int
     ema: Ema | None = None
+    named_optimizers: NamedOptimizers | None = None  # With a step of one's own
+    schedules: Mapping[str, LRScheduler] = field(default_factory=dict)  # torch's own, for the named optimizers
 
     @property
     def peers(self) -> Peers:

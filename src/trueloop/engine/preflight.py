@@ -71,6 +71,9 @@ def check_before_training(parts: Parts) -> None:
     _refuse_lengths(parts)
     _refuse_what_watches_nothing(parts)
     _refuse_what_data_cannot_give(parts)
+    if parts.recipe.step is not None:
+        _refuse_unevaluated(parts)
+        return  # its first step shows what it takes
     model = parts.model
     with evaluating(model), restored_buffers(model), _values_per_channel(model) as values:
         output = None
@@ -119,6 +122,14 @@ def _refuse_what_data_cannot_give(parts: Parts) -> None:
         raise BadRecipe(
             f"where=resident needs samples in memory, and {type(train).__name__} reads them as needed. "
             "Nothing was trained: set where=auto."
+        )
+
+
+def _refuse_unevaluated(parts: Parts) -> None:
+    if isinstance(parts.model, nn.ModuleDict) and parts.splits.valid is not None and parts.recipe.evaluate is None:
+        raise BadRecipe(
+            f"The recipe has validation data and {len(parts.model)} models by name. Nothing was trained: give "
+            "evaluate=lambda models, batch: {...}, which returns means over a batch, or leave the validation data out."
         )
 
 

@@ -9,7 +9,6 @@ from trueloop.data.source import moved
 from trueloop.engine.cadence import Cadence
 from trueloop.engine.nonfinite_guard import Position
 from trueloop.engine.nonfinite_origin import describe_origin, find_origin, find_origin_in_shards
-from trueloop.engine.own_groups import keep_options
 from trueloop.engine.parts import Parts
 from trueloop.engine.state import State
 from trueloop.engine.stop import Stop
@@ -39,17 +38,14 @@ class Recovery:
         reading.fill_model("model", parts.model)
         if parts.ema is not None:
             reading.fill_model("ema", parts.ema.model)
-        options = keep_options(parts.optimizer, parts.recipe)
-        try:
-            reading.fill_optimizer(parts.optimizer)
-        except ValueError as error:  # torch: another number of groups, or of parameters in one
-            raise BadCheckpoint(f"The optimizer's parameter groups have changed: {error}. Start a new run.") from None
-        for group, option in zip(parts.optimizer.param_groups, options, strict=True):
-            group.update(option)
+        reading.fill_optimizer(parts.optimizer)
         parts.precision.restore(training["precision"])
         self.state.restore(training["state"])
         parts.guard.restore(training["guard"])
         parts.guard.avoided = set(self.state.avoided)
+        self.log.means.restore(training["means"])
+        for name, schedule in parts.schedules.items():
+            schedule.load_state_dict(training["schedules"][name])
         self.memory.clear()  # in place: others hold this very dict
         self.memory.update(moved(training["memory"], parts.device))
         saved, world = training["random"], parts.peers.world
@@ -105,7 +101,9 @@ class Recovery:
         step, rates = epoch * parts.batches.steps_per_epoch + batch, parts.learning_rates
         again = parts.batches.batch_at(epoch, batch)
         micros = parts.batches.micros(again) if again else [None]
-        if parts.strategy.in_parts:
+        if parts.recipe.step is not None:
+            found = [find_origin_in_shards(parts.model, again, step, rates, list)]
+        elif parts.strategy.in_parts:
             found = [find_origin_in_shards(parts.model, micro, step, rates, parts.strategy.mine) for micro in micros]
         else:
             autocast = parts.precision.autocast

@@ -355,7 +355,13 @@ class OwnLoss(Task):
             )
 
 
+def _not_called(output: Any, targets: Any) -> Any:
+    raise RuntimeError("The recipe's own step and evaluate compute its losses.")
+
+
 def build_task(recipe: Recipe, facts: Facts) -> Task:
+    if recipe.evaluate is not None:
+        return OwnLoss(_not_called)
     if recipe.loss is not None:
         return OwnLoss(recipe.loss, recipe.loss_count)
     match recipe.task:

@@ -32,8 +32,8 @@ def train(loop: Loop) -> Ending:
     windows = loop.windows(observer.next_look)
     with torch_settings(precision, recipe), catch_signals(loop.stop), closing(windows):
         for window in windows:
-            if window.is_replay:
-                norm, taken, overflow = program.replay(window), True, False  # several steps, each as written out below
+            if program.steps_itself(window):
+                norm, taken, overflow = program.take(window)  # replays several steps, or calls the recipe's own `step`
                 loop.log.flush()  # while the device is busy
             else:
                 # One divisor for the step: the mean over all its targets, in all micro-batches and processes.

@@ -10,6 +10,7 @@ from trueloop.data.source import Source
 from trueloop.engine.batches import EvaluationBatches
 from trueloop.engine.collapse import CollapseCheck
 from trueloop.engine.evaluate import evaluate
+from trueloop.engine.own_evaluation import evaluate_own, evaluates_without_data
 from trueloop.engine.parts import Parts
 from trueloop.engine.state import State
 from trueloop.engine.stop import Stop
@@ -32,7 +33,7 @@ class Validation:
         """On the validation data. Is it the best so far?"""
         self.log.flush()
         parts, state, recipe = self.parts, self.state, self.parts.recipe
-        if parts.splits.valid is None:
+        if parts.splits.valid is None and not evaluates_without_data(recipe):
             return False
         started = time.perf_counter()
         values = self.measure(parts.ema.model if parts.ema else parts.model, parts.splits.valid)
@@ -68,13 +69,18 @@ class Validation:
             self.stop.ending = Ending("collapsed", state.step, collapse.sentence)
         return True
 
-    def measure(self, model: nn.Module, source: Source) -> dict[str, float]:
-        """Loss and metrics of a model on a split. Its samples are moved to the device once."""
+    def measure(self, model: nn.Module, source: Source | None) -> dict[str, float]:
+        """Loss and metrics of a model on a split. Its samples are moved to the device once. None: the recipe's own
+        evaluation needs no data."""
         parts, sharers = self.parts, self.parts.strategy.sharers
+        if source is None:
+            return evaluate_own(parts.recipe, model, (), parts.device, parts.precision, sharers)
         if source not in self._batches:
             self._batches[source] = EvaluationBatches(source, parts.splits, parts.recipe, parts.device, sharers)
         parts.share_buffers(model)
         batches = self._batches[source]
+        if parts.recipe.evaluate is not None:
+            return evaluate_own(parts.recipe, model, batches, parts.device, parts.precision, sharers)
         idle = batches.idle() if parts.strategy.in_step else ()
         metrics = parts.recipe.metrics
         values = evaluate(model, batches, parts.task, parts.device, parts.precision, sharers, idle, metrics)

@@ -65,8 +65,8 @@ class Safetensors(Exporter):
 def _rebuild(artifact: Artifact) -> tuple[nn.Module, Any]:
     """The recipe's model, without its trained weights."""
     from trueloop.data.source import Facts
+    from trueloop.engine.build_model import build_model
     from trueloop.export.program import Layout
-    from trueloop.recipe.model import build_model
     from trueloop.recipes.origin import recipe_of
 
     origin, plain = artifact.run.get("origin"), artifact.run.get("facts")

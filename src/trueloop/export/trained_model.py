@@ -12,13 +12,13 @@ from trueloop.checkpoint.contents import read_contents
 from trueloop.checkpoint.locate import best_or_newest, find_checkpoints
 from trueloop.checkpoint.plan import name_of
 from trueloop.data.source import Batch, Facts, Source, Splits
+from trueloop.engine.build_model import build_model
 from trueloop.engine.read_data import read_data
 from trueloop.engine.task import Task, build_task
 from trueloop.errors import BadCheckpoint, CannotExport, Misuse
 from trueloop.export.exporter import Example
 from trueloop.export.program import Program, is_tokens, layout_of, scores_of
 from trueloop.measure.randomness import fence
-from trueloop.recipe.model import build_model
 from trueloop.recipe.recipe import DataRequest, Recipe, describe
 from trueloop.recipes.origin import origin_of, recipe_of
 from trueloop.results.artifact import Port

@@ -21,7 +21,9 @@ def choose(recipe: Recipe, device: torch.device) -> Strategy:
         cure = "use parallel=ddp, or leave --nproc out"
         raise BadRecipe(f"parallel=none needs one process, and there are {peers.world}. Nothing was run: {cure}.")
     if asked in ("auto", "ddp"):
-        return Replicated(peers, after=recipe.program == "compiled_step", note=_said(recipe, peers.world))
+        return Replicated(
+            peers, after=recipe.program == "compiled_step" or recipe.step is not None, note=_said(recipe, peers.world)
+        )
     return _sharded(recipe, peers, device)
 
 

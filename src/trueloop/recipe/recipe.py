@@ -53,7 +53,7 @@ class Recipe:
     name: str
     """The name of its runs, unless --name is given."""
     model: Callable[..., Any]
-    """Builds the model: called without arguments, or with the facts of the data (`Facts`) if it takes one."""
+    """Builds the model, or {"name": model} with step; called with the facts of the data (`Facts`) if it takes one."""
     data: Callable[[DataRequest], Any]
     """Reads the data: `Splits` of train, valid and test, a tuple of these, or one dataset."""
     task: Literal["multiclass", "binary", "multilabel", "regression", "language"] = "multiclass"
@@ -62,6 +62,10 @@ class Recipe:
     """Your own loss(output, targets): one loss per sample (then accumulation is exact), or their mean."""
     loss_count: Callable[[Any], Any] | None = None
     """What your own loss is a mean over: lambda targets: (targets != -100).sum(); None: samples."""
+    step: Callable[..., Any] | None = None
+    """Your own step(loop, batch), for several models, optimizers or losses: it calls loop.update(loss, name)."""
+    evaluate: Callable[..., Any] | None = None
+    """With step: evaluate(models, batch) -> {"loss": ...}, means over the batch; evaluate(models) needs no data."""
     metrics: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     """More metrics, {"f1": f1}: functions (output, targets) -> values, mean or two sums; or torchmetrics objects."""
     metric: str = ""
@@ -88,12 +92,12 @@ class Recipe:
     """For Adam and AdamW."""
     optimizer_options: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     """Other arguments of the optimizer's class."""
-    groups: Callable[[Any], Any] | None = None
-    """Your own parameter groups: lambda model: [{"params": ..., "lr_scale": 0.1, "weight_decay": 0}, ...]."""
-    schedule: Literal["constant", "step", "cosine", "one-cycle", "linear", "plateau"] | Callable[[int, int], float] = (
-        "constant"
-    )
-    """constant | step | cosine | one-cycle | linear | plateau, or your own schedule(step, total_steps): share of lr."""
+    optimizers: Callable[[Any], Any] | None = None
+    """With step: optimizers(models) -> {"generator": Adam(...), "discriminator": Adam(...)}."""
+    schedules: Callable[[Any], Any] | None = None
+    """With step: schedules(optimizers) -> {"generator": CosineAnnealingLR(...)}; None: `schedule` scales all rates."""
+    schedule: Literal["constant", "step", "cosine", "one-cycle", "linear", "plateau"] = "constant"
+    """constant | step | cosine | one-cycle | linear | plateau: a function of the optimizer step."""
     warmup: int | float = 0
     """Linear warm-up before it: optimizer steps, or, below 1, a share of the run (0.05)."""
     final: float = 0.0

@@ -85,7 +85,7 @@ def find_problems(recipe: Recipe) -> list[str]:
         if not _passes(value := getattr(sound, name), good)
     }
     sound = _without(sound, outside)
-    together = [*_length(sound), *_learning(sound), *_machine(sound), *_parallel(sound)]
+    together = [*_own_step(sound), *_length(sound), *_learning(sound), *_machine(sound), *_parallel(sound)]
     return [*wrong.values(), *outside.values(), *_builders(sound), *_names(sound), *together]
 
 
@@ -107,9 +107,8 @@ def _misfit(name: str, value: Any, kind: Any) -> str | None:
     inside = typing.get_args(kind)
     if typing.get_origin(kind) is tuple and inside[1:] == (...,) and isinstance(value, tuple):
         return next(said for item in value if (said := _misfit(name, item, inside[0])))
-    words = next((typing.get_args(part) for part in _parts(kind) if typing.get_origin(part) is Literal), ())
-    if words and isinstance(value, str):
-        return f"{name} cannot be {value!r}.{suggestion(name, value, words)}"
+    if typing.get_origin(kind) is Literal and isinstance(value, str):
+        return f"{name} cannot be {value!r}.{suggestion(name, value, inside)}"
     plain = value is None or isinstance(value, (bool, int, float, str, tuple, list, dict))
     return f"{name} cannot be {repr(value) if plain else f'a {type(value).__name__}'}: it is {_spoken(kind)}"
 
@@ -213,6 +212,25 @@ def _builders(recipe: Recipe) -> Iterator[str]:
         yield f"loss is the class {recipe.loss.__name__}: create one, as in loss={recipe.loss.__name__}()"
 
 
+def _own_step(recipe: Recipe) -> Iterator[str]:
+    """A step of one's own, and what goes with it."""
+    if recipe.step is None:
+        for name in ("optimizers", "schedules", "evaluate"):
+            if getattr(recipe, name) is not None:
+                yield f"{name} belongs to a step of your own: set step=, or leave {name} out"
+        return
+    if recipe.program != "eager":
+        yield f"program={recipe.program} cannot execute a step of your own: set program=eager"
+    if recipe.parallel in ("fsdp", "tp", "fsdp+tp"):
+        yield f"parallel={recipe.parallel} cannot split the models of a step of your own: set parallel=ddp, or none"
+    if recipe.compile != "off":
+        yield "compile has no effect on a step of your own: call torch.compile on its models, and set compile=off"
+    if recipe.loss is not None and recipe.evaluate is not None:
+        yield "loss has no effect with step and evaluate: leave it out"
+    if recipe.schedules is not None and (recipe.schedule != "constant" or recipe.warmup):
+        yield "schedules replaces schedule and warmup: leave those out"
+
+
 def _names(recipe: Recipe) -> Iterator[str]:
     if not recipe.name or recipe.name.startswith(".") or re.search(r"[/\\\0]", recipe.name):
         yield f"name is {recipe.name!r}: a folder gets this name, so it needs a character, no slash and no leading dot"
@@ -226,6 +244,10 @@ def _names(recipe: Recipe) -> Iterator[str]:
 
 def _metrics(recipe: Recipe) -> Iterator[str]:
     """What is measured, and which of it selects the best checkpoint."""
+    if recipe.evaluate is not None:
+        if recipe.metrics:
+            yield "metrics has no effect with evaluate: return them there, or leave evaluate out"
+        return
     tasks = ("loss",) if recipe.loss is not None else METRICS[recipe.task]
     whose = "a loss of your own" if recipe.loss is not None else f"task={recipe.task}"
     for name, metric in recipe.metrics.items():

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -66,7 +66,7 @@ class Changes:
 
 def code_of(recipe: Recipe) -> dict[str, str]:
     """The user's code behind a recipe."""
-    roots = {each.name: value for each in fields(recipe) if callable(value := getattr(recipe, each.name))}
+    roots = {name: value for name, value in vars(recipe).items() if callable(value)}
     for name, metric in recipe.metrics.items():
         if not callable(getattr(metric, "compute", None)) or isinstance(metric, type):
             roots[f"metrics[{name!r}]"] = metric

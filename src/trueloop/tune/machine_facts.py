@@ -16,13 +16,13 @@ from torch import nn
 
 from trueloop import __version__
 from trueloop.engine.batches import SHARE
+from trueloop.engine.build_model import build_model
 from trueloop.engine.optimizer import FUSED_EVERYWHERE, optimizer_class
 from trueloop.engine.read_data import read_data
 from trueloop.engine.recompute import blocks_of
 from trueloop.engine.torch_settings import pick_device
 from trueloop.measure.randomness import fence
 from trueloop.profile.ceilings import machine_name
-from trueloop.recipe.model import build_model
 from trueloop.recipe.recipe import DataRequest, Recipe
 from trueloop.results.tune import Place
 from trueloop.torch_private.tensors import has_bf16_instructions

@@ -15,11 +15,11 @@ import torch
 from torch import Tensor, nn
 
 from trueloop.data.source import Batch, Source, Splits
+from trueloop.engine.build_model import build_model
 from trueloop.engine.loop import Loop
 from trueloop.engine.read_data import read_data
 from trueloop.hook import Hook, Row
 from trueloop.measure.randomness import fence
-from trueloop.recipe.model import build_model
 from trueloop.recipe.recipe import DataRequest, Recipe
 
 __all__ = ["NEVER", "Controller", "Enough", "TrialRecipe", "calibrate_interval", "drive", "interval"]

@@ -241,7 +241,7 @@ class CudaGraphs(Program):
         ends += [every - state.step % every for every in intervals if every]
         return max(steps for steps in self.lengths if steps <= min(ends))
 
-    def replay(self, window: Window) -> Tensor:
+    def take(self, window: Window) -> tuple[Tensor, bool, bool]:
         """The loop advances the counters; the guard gets the outcome here."""
         parts, state = self.parts, self.state
         assert window.numbers is not None
@@ -265,7 +265,7 @@ class CudaGraphs(Program):
         positions = [(state.epoch, state.batch + step) for step in range(steps)]
         parts.guard.add_replayed(slots.losses, slots.skipped, positions)
         set_rate(parts.optimizer, parts.schedule(state.clock + steps - 1) * state.plateau_factor)
-        return slots.norms[-1]
+        return slots.norms[-1], True, False
 
     def _prepared(self, epoch: int, number: int, numbers: Tensor) -> Batch:
         resident = self.parts.batches.resident

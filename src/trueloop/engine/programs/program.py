@@ -1,7 +1,10 @@
 """The seam between the loop and the execution of a step: eager, CUDA graphs, or one compiled function."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
@@ -9,6 +12,9 @@ from trueloop.data.source import Batch
 from trueloop.engine.batches import Window
 from trueloop.engine.parts import Parts
 from trueloop.engine.state import State
+
+if TYPE_CHECKING:
+    from trueloop.engine.loop import Loop
 
 __all__ = ["Program"]
 
@@ -19,6 +25,9 @@ class Program(ABC):
     parts: Parts
     state: State
     replays: bool = False
+
+    def attach(self, loop: Loop) -> None:
+        """The run that this program executes: the user's own step gets it."""
 
     def prepare(self) -> None:
         """Before the first step: compile or record, and check the result. Raises BadRecipe. The run stays the same."""
@@ -31,6 +40,10 @@ class Program(ABC):
     def backward(self, micro: Batch, divisor: int | float | Tensor, *, observed: bool = False) -> Tensor:
         """Add the gradients of a micro-batch; its loss, detached. `observed`: hooks on the model's layers must run."""
 
-    def replay(self, window: Window) -> Tensor:
-        """The optimizer steps of a window whose `is_replay` is True; the gradient norm of the last one."""
-        raise NotImplementedError(f"{type(self).__name__} replays no steps.")
+    def steps_itself(self, window: Window) -> bool:
+        """Does the program take this window's optimizer steps itself, instead of the loop?"""
+        return window.is_replay
+
+    def take(self, window: Window) -> tuple[Tensor, bool, bool]:
+        """Take them: the last gradient norm; whether weights were updated; whether fp16 only sought its scale."""
+        raise NotImplementedError(f"{type(self).__name__} takes no steps itself.")

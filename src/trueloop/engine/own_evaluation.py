@@ -1,0 +1,72 @@
+"""The recipe's own evaluation: `evaluate(models, batch)` gives means over a batch, `evaluate(models)` needs no data."""
+
+import inspect
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from trueloop.data.source import Batch, size_of
+from trueloop.engine.evaluate import evaluating
+from trueloop.engine.precision import Precision
+from trueloop.errors import BadRecipe
+from trueloop.parallel.peers import Peers
+from trueloop.recipe.call import call_own
+from trueloop.recipe.recipe import Recipe
+
+__all__ = ["evaluate_own", "evaluates_without_data"]
+
+
+def evaluates_without_data(recipe: Recipe) -> bool:
+    """Does it take the models only, as for an agent that plays?"""
+    if recipe.evaluate is None:
+        return False
+    required = [
+        each
+        for each in inspect.signature(recipe.evaluate).parameters.values()
+        if each.default is each.empty and each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+    ]
+    return len(required) == 1
+
+
+def evaluate_own(
+    recipe: Recipe, model: nn.Module, batches: Iterable[Batch], device: torch.device, precision: Precision, peers: Peers
+) -> dict[str, float]:
+    """Each value weighted by the samples of its batch, over all processes. Nothing of the training changes."""
+    assert recipe.evaluate is not None
+    with evaluating(model), precision.autocast():
+        if evaluates_without_data(recipe):
+            values = _checked(recipe, call_own("evaluate", "def evaluate(models)", recipe.evaluate, model))
+            return {name: float(value) for name, value in values.items()}
+        sums: dict[str, Tensor] = {}
+        for batch in batches:
+            found = call_own("evaluate", "def evaluate(models, batch)", recipe.evaluate, model, batch)
+            samples = size_of(batch.inputs)
+            for name, value in {**_checked(recipe, found), "": 1.0}.items():
+                entry = torch.as_tensor(value, dtype=torch.float32, device=device).reshape(()) * samples
+                sums[name] = sums[name] + entry if name in sums else entry
+        # A process may have no sample of a small split: all add up the same names.
+        names = sorted({name for each in peers.gather(sorted(sums)) for name in each})
+        totals = {name: peers.sum(sums.get(name, torch.zeros((), device=device)).clone()).item() for name in names}
+    count = totals.pop("")
+    return {name: total / count for name, total in totals.items()}
+
+
+def _checked(recipe: Recipe, values: Any) -> Mapping[str, Any]:
+    number = all(
+        isinstance(each, (int, float)) or (isinstance(each, Tensor) and each.numel() == 1)
+        for each in (values.values() if isinstance(values, Mapping) else ())
+    )
+    if not isinstance(values, Mapping) or not values or not number:
+        raise BadRecipe(
+            f"The recipe's evaluate returned {'None' if values is None else f'a {type(values).__name__}'}: return "
+            'numbers by name, means over the batch, as in {"loss": loss, "accuracy": hits.float().mean()}.'
+        )
+    metric = recipe.metric or "loss"
+    if metric not in values:
+        raise BadRecipe(
+            f"The recipe's evaluate returned {', '.join(map(str, values))}, and the best checkpoint is selected by "
+            f"{metric}: set metric={next(iter(values))!r}, or return {metric!r} too."
+        )
+    return values

@@ -1,0 +1,187 @@
+"""A recipe's own training step, `step(loop, batch)`: any number of models, optimizers and losses.
+
+    def step(loop, batch):
+        generator, discriminator = loop.models["generator"], loop.models["discriminator"]
+        ...
+        loop.update(loss_d, "discriminator")            # backward, clipping, guard, optimizer step
+        loop.update(loss_g, "generator", clip=1.0)
+        return {"discriminator": loss_d, "generator": loss_g}      # logged as means
+
+`update` is `backward` and `apply`; to accumulate, call `backward` for each part and `apply` once. A backward reaches
+only the parameters of its optimizer: the generator's loss leaves no gradient in the discriminator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, final
+
+import torch
+from torch import Tensor
+
+from trueloop.data.source import Batch, size_of
+from trueloop.engine.batches import Window, cut_batch
+from trueloop.engine.fused_adam import FusedStep
+from trueloop.engine.nonfinite_guard import clear_gradients
+from trueloop.engine.parts import Parts
+from trueloop.engine.programs.program import Program
+from trueloop.engine.sample_order import micro_batch_sizes
+from trueloop.engine.state import State
+from trueloop.errors import BadRecipe, did_you_mean
+from trueloop.recipe.call import call_own
+
+if TYPE_CHECKING:
+    from trueloop.engine.loop import Loop
+
+__all__ = ["OwnStep"]
+
+
+@final
+class OwnStep(Program):
+    """Calls the recipe's step, and does what it asks for."""
+
+    def __init__(self, parts: Parts, state: State) -> None:
+        assert parts.named_optimizers is not None
+        self.parts, self.state, self.optimizers = parts, state, parts.named_optimizers
+        self._fused = {name: FusedStep(each) for name, each in self.optimizers.members.items()}
+        self._parameters = {
+            name: [parameter for group in each.param_groups for parameter in group["params"]]
+            for name, each in self.optimizers.members.items()
+        }
+        self._loop: Loop | None = None
+        self._losses: dict[str, Tensor] = {}  # Of backwards whose update has not been applied
+        self._updates: list[bool] = []  # Of this step: was each taken?
+        self._overflow = False
+        self._norm = self._loss = torch.zeros((), device=parts.device)
+        self._share = 1.0  # This process's share of the step's samples
+
+    # -- called by the loop --
+
+    def attach(self, loop: Loop) -> None:
+        self._loop = loop
+
+    def steps_itself(self, window: Window) -> bool:
+        return True
+
+    def take(self, window: Window) -> tuple[Tensor, bool, bool]:
+        parts, state, position = self.parts, self.state, (self.state.epoch, self.state.batch)
+        assert parts.recipe.step is not None
+        assert self._loop is not None
+        if position in parts.guard.avoided:
+            parts.guard.buffers.restore()
+            return self._norm, False, False
+        self._set_rates()
+        batch = window.micros[0]
+        world = parts.strategy.sharers.world
+        self._share = 1.0 if world == 1 else 0.0 if window.idle else size_of(batch.inputs) / window.samples
+        self._updates, self._overflow, self._losses = [], False, {}
+        self._loss = torch.zeros((), device=parts.device)  # The sum of all losses of the step
+        with parts.precision.autocast():
+            values = call_own("step", "def step(loop, batch)", parts.recipe.step, self._loop, batch)
+        self._refuse_unapplied()
+        if not self._overflow:
+            self._loop.log.means.add({"loss": self._loss, **_logged(values)})
+            for schedule in parts.schedules.values():
+                schedule.step()
+        if self._updates:
+            parts.precision.learn()
+        taken = all(self._updates)
+        if parts.ema is not None and taken:
+            parts.ema.follow(state.step)
+        return self._norm, taken, self._overflow
+
+    def backward(self, micro: Batch, divisor: int | float | Tensor, *, observed: bool = False) -> Tensor:
+        raise NotImplementedError("A recipe's own step computes its backwards itself.")
+
+    def _set_rates(self) -> None:
+        parts, state = self.parts, self.state
+        if not parts.schedules:
+            self.optimizers.scale_rates(parts.schedule(state.clock) / parts.schedule.lr * state.plateau_factor)
+
+    # -- called by the recipe's step, through the loop --
+
+    def add_gradients(self, loss: Any, optimizer: str, retain_graph: bool) -> None:
+        name = self._name_of(optimizer)
+        if not isinstance(loss, Tensor) or loss.numel() != 1 or not loss.requires_grad:
+            raise BadRecipe(_bad_loss(loss, name))
+        learning = [parameter for parameter in self._parameters[name] if parameter.requires_grad]
+        share = loss.reshape(()) if self._share == 1.0 else loss.reshape(()) * self._share
+        with torch.autocast(self.parts.device.type, enabled=False):
+            scaled = self.parts.precision.scaled(share)
+            scaled.backward(retain_graph=retain_graph, inputs=learning)  # type: ignore[no-untyped-call]
+        if self.state.step == 0 and all(parameter.grad is None for parameter in learning):
+            raise BadRecipe(
+                f"The loss for {name!r} reaches none of the {len(learning)} parameters of that optimizer. Nothing was "
+                "updated: compute it from the models that this optimizer trains, without `.detach()` on the way."
+            )
+        self._losses[name] = self._losses[name] + share.detach() if name in self._losses else share.detach()
+
+    def apply(self, optimizer: str, clip: float | None) -> bool:
+        name = self._name_of(optimizer)
+        if name not in self._losses:
+            raise BadRecipe(f"apply({name!r}) has no gradients: call loop.backward(loss, {name!r}) before it.")
+        parts, parameters = self.parts, self._parameters[name]
+        parts.precision.unscale(self.optimizers.members[name])
+        loss = parts.strategy.add_up([self._losses.pop(name)], parameters)
+        self._norm = parts.strategy.norm(parameters)
+        limit = parts.recipe.clip if clip is None else clip
+        if limit is not None:
+            parts.strategy.clip(parameters, self._norm, limit)
+        position = self.state.epoch, self.state.batch
+        taken = parts.guard.step(loss, self._norm, position, self._fused[name])
+        self._loss = self._loss + loss.detach()
+        self._overflow = self._overflow or (not taken and parts.precision.is_overflow(loss))
+        self._updates.append(taken)
+        clear_gradients(parameters)
+        return taken
+
+    def micros(self, batch: Any) -> Iterator[tuple[Any, float]]:
+        recipe, world = self.parts.recipe, self.parts.strategy.sharers.world
+        samples, low = size_of(batch), 0
+        for size in micro_batch_sizes(samples, world, recipe.accumulate, recipe.batch):
+            yield cut_batch(batch, low, low + size), size / samples
+            low += size
+
+    def _name_of(self, optimizer: str) -> str:
+        known = list(self.optimizers.members)
+        if not optimizer and len(known) == 1:
+            return known[0]
+        if optimizer not in known:
+            which = f"there is no optimizer {optimizer!r}.{did_you_mean(optimizer, known)}" if optimizer else "which?"
+            raise BadRecipe(f"loop.update(loss, optimizer): {which} The recipe has: {', '.join(known)}.")
+        return optimizer
+
+    def _refuse_unapplied(self) -> None:
+        if self._losses:
+            name = next(iter(self._losses))
+            raise BadRecipe(
+                f"The recipe's step called loop.backward(loss, {name!r}) and never loop.apply({name!r}): these "
+                "gradients would be lost. Call loop.apply after the last backward, or loop.update for both."
+            )
+
+
+def _logged(values: Any) -> Mapping[str, Any]:
+    """What the step returned, as named values."""
+    if values is None:
+        return {}
+    if isinstance(values, (Tensor, int, float)):
+        values = {"loss": values}
+    numbers = isinstance(values, Mapping) and all(
+        isinstance(each, (int, float)) or (isinstance(each, Tensor) and each.numel() == 1) for each in values.values()
+    )
+    if not numbers:
+        raise BadRecipe(
+            f"The recipe's step returned a {type(values).__name__}: return the loss, or numbers to log by name, "
+            'as in {"generator": loss_g, "discriminator": loss_d}.'
+        )
+    return {name: each.reshape(()) if isinstance(each, Tensor) else each for name, each in values.items()}
+
+
+def _bad_loss(loss: Any, name: str) -> str:
+    if not isinstance(loss, Tensor):
+        what = f"a {type(loss).__name__}: pass the tensor itself, not `.item()`"
+    elif loss.numel() != 1:
+        what = f"a tensor of shape {list(loss.shape)}: take its mean"
+    else:
+        what = "a tensor without a graph: compute it from a model's output, without `.detach()` or `torch.no_grad()`"
+    return f"The loss for {name!r} is {what}. Nothing was updated."
