@@ -3,6 +3,8 @@ steps."""
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -16,6 +18,7 @@ from tests.engine.small import SMALL, Read, ran
 from trueloop.engine.assemble import fill_in
 from trueloop.engine.loop import Loop
 from trueloop.engine.schedule import SHAPES, Schedule, set_rate
+from trueloop.errors import BadRecipe
 from trueloop.recipes.catalogue import find_recipe
 
 TOTAL = 40
@@ -160,3 +163,36 @@ def test_bundled_recipes_keep_their_warm_up_at_their_own_length() -> None:
     assert fill_in(find_recipe("shakespeare", {}), 2500).warmup == 100
     pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
     assert Loop.of(find_recipe("digits", {})).parts.schedule.warmup == 20
+
+
+# -- a schedule of one's own --
+
+COUNT = itertools.count(1)
+
+
+def test_a_schedule_of_ones_own_counts_from_the_end_of_the_warm_up() -> None:
+    rate = Schedule(lambda step, total: 1 - step / total, lr=2.0, total=12, warmup=2)
+    assert [rate(step) for step in (0, 1, 2, 7, 11)] == pytest.approx([1.0, 2.0, 2.0, 1.0, 0.2])
+
+
+@pytest.mark.parametrize(
+    ("schedule", "said"),
+    [
+        (lambda *_: -1.0, "returned -1.0 for step 0 of"),
+        (lambda *_: math.nan, "returned nan for step 0 of"),
+        (lambda *_: "high", "returned 'high' for step 0 of"),
+        (lambda *_: None, "returned None for step 0 of"),
+        (lambda *_: 0.0, "is 0 at every step"),
+        (lambda step: float(step), "write it as `def schedule(step, total_steps)`"),
+        (lambda *_: next(COUNT), "a function of the step alone"),
+    ],
+)  # fmt: skip
+def test_a_schedule_of_ones_own_that_cannot_be_used_is_a_sentence(schedule: Any, said: str) -> None:
+    with pytest.raises(BadRecipe) as raised:
+        ran(replace(SMALL, schedule=schedule))
+    assert said in str(raised.value)
+
+
+def test_a_wrong_name_of_a_schedule_still_gets_did_you_mean() -> None:
+    with pytest.raises(BadRecipe, match="Did you mean cosine"):
+        ran(replace(SMALL, schedule="cosin"))  # type: ignore[arg-type]

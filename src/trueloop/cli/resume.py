@@ -94,10 +94,11 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
 
 
 def _length_notes(before: Recipe, now: Recipe) -> Iterator[str]:
-    stretched = now.schedule in STRETCHED or (now.schedule == "step" and not now.step_size)
+    stretched = callable(now.schedule) or now.schedule in STRETCHED or (now.schedule == "step" and not now.step_size)
     stretched = stretched or 0 < now.warmup < 1
     if stretched and (before.epochs, before.steps) != (now.epochs, now.steps):
-        why = f"schedule={now.schedule} depends on the length of the run: from here the learning rate follows the new"
+        name = getattr(now.schedule, "__name__", now.schedule)
+        why = f"schedule={name} depends on the length of the run: from here the learning rate follows the new"
         yield f"{why} length, so the result differs from a run that had this length from the beginning."
 
 

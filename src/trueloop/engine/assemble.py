@@ -27,7 +27,7 @@ from trueloop.engine.preflight import machine_problems
 from trueloop.engine.read_data import read_data
 from trueloop.engine.recompute import blocks_of, recompute_blocks
 from trueloop.engine.sample_order import mix_seed
-from trueloop.engine.schedule import Schedule, peak_lr
+from trueloop.engine.schedule import Schedule, check_schedule, peak_lr
 from trueloop.engine.task import build_task
 from trueloop.engine.torch_settings import pick_device
 from trueloop.hook import Hook, Hooks
@@ -75,6 +75,7 @@ def assemble(
     optimizer = cast(torch.optim.Optimizer, one)
     warmup = int(recipe.warmup)
     schedule = Schedule(recipe.schedule, peak_lr(recipe), total, warmup, recipe.final, recipe.step_size, recipe.gamma)
+    check_schedule(schedule)
     store = store or Memory()
     layout = layout_for(strategy, store)
     seed_all(mix_seed(recipe.seed, strategy.sharers.rank, 2))  # dropout differs where processes have different samples

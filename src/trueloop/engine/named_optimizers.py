@@ -7,6 +7,7 @@ import torch
 from torch.optim.lr_scheduler import LRScheduler
 
 from trueloop.engine.optimizer import build_optimizer
+from trueloop.engine.own_groups import LABEL
 from trueloop.errors import BadRecipe
 from trueloop.parallel.strategy import Strategy
 from trueloop.recipe.call import call_own
@@ -24,6 +25,9 @@ class NamedOptimizers:
     def __init__(self, members: Mapping[str, torch.optim.Optimizer]) -> None:
         self.members = members
         self.defaults = {"fused": all(each.defaults.get("fused") for each in members.values())}
+        for name, each in members.items() if len(members) > 1 else ():
+            for number, group in enumerate(each.param_groups):  # as rows of metrics name its learning rate
+                group.setdefault(LABEL, f"{name}/{number}" if len(each.param_groups) > 1 else name)
         for group in self.param_groups:
             group.setdefault(INITIAL, group["lr"])
 
@@ -45,7 +49,7 @@ class NamedOptimizers:
     def scale_rates(self, factor: float) -> None:
         """Every group gets its own initial rate, times a factor."""
         for group in self.param_groups:
-            group["lr"] = group[INITIAL] * factor
+            group["lr"] = group[INITIAL] * factor * group.get("lr_scale", 1.0)
 
 
 def build_named_optimizers(recipe: Recipe, model: Any, device: torch.device, strategy: Strategy) -> NamedOptimizers:

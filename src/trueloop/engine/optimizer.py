@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
+from trueloop.engine.own_groups import own_groups
 from trueloop.engine.schedule import peak_lr
 from trueloop.errors import BadRecipe, did_you_mean
 from trueloop.parallel.strategy import Single, Strategy
@@ -31,7 +32,7 @@ def build_optimizer(
     """`strategy`: how several processes hold the model."""
     strategy = strategy or Single()
     _refuse_lazy(model)
-    groups = strategy.groups(parameter_groups(model, recipe.weight_decay))
+    groups = strategy.groups(_groups(recipe, model))
     if not groups:
         raise BadRecipe(f"{type(model).__name__} has no trainable parameter: nothing can be trained. Nothing was run.")
     if callable(recipe.optimizer):
@@ -51,6 +52,12 @@ def build_optimizer(
         return kind(groups, **options)
     except (TypeError, ValueError, RuntimeError) as error:
         raise BadRecipe(f"{kind.__name__} refuses these parameters or options: {error}. Nothing was run.") from None
+
+
+def _groups(recipe: Recipe, model: nn.Module) -> list[dict[str, Any]]:
+    if recipe.groups is None:
+        return parameter_groups(model, recipe.weight_decay)
+    return own_groups(recipe, model, None if callable(recipe.optimizer) else optimizer_class(recipe.optimizer))
 
 
 def optimizer_problems(recipe: Recipe) -> list[str]:

@@ -9,6 +9,7 @@ from trueloop.data.source import moved
 from trueloop.engine.cadence import Cadence
 from trueloop.engine.nonfinite_guard import Position
 from trueloop.engine.nonfinite_origin import describe_origin, find_origin, find_origin_in_shards
+from trueloop.engine.own_groups import keep_options
 from trueloop.engine.parts import Parts
 from trueloop.engine.state import State
 from trueloop.engine.stop import Stop
@@ -38,7 +39,13 @@ class Recovery:
         reading.fill_model("model", parts.model)
         if parts.ema is not None:
             reading.fill_model("ema", parts.ema.model)
-        reading.fill_optimizer(parts.optimizer)
+        options = keep_options(parts.optimizer, parts.recipe)
+        try:
+            reading.fill_optimizer(parts.optimizer)
+        except ValueError as error:  # torch: another number of groups, or of parameters in one
+            raise BadCheckpoint(f"The optimizer's parameter groups have changed: {error}. Start a new run.") from None
+        for group, option in zip(parts.optimizer.param_groups, options, strict=True):
+            group.update(option)
         parts.precision.restore(training["precision"])
         self.state.restore(training["state"])
         parts.guard.restore(training["guard"])

@@ -16,9 +16,11 @@ from typing import Final
 
 import torch
 
+from trueloop.errors import BadRecipe
+from trueloop.recipe.call import call_own
 from trueloop.recipe.recipe import Recipe
 
-__all__ = ["SHAPES", "Schedule", "lr_note", "peak_lr", "set_rate"]
+__all__ = ["SHAPES", "Schedule", "check_schedule", "lr_note", "peak_lr", "set_rate"]
 
 START_OF_ONE_CYCLE: Final = 1 / 25  # One-cycle begins low, as its authors do
 RISE_OF_ONE_CYCLE: Final = 0.3  # The share of the run in which one-cycle rises
@@ -53,7 +55,7 @@ SHAPES: Final[dict[str, Callable[[float, Schedule], float]]] = {
 class Schedule:
     """`schedule(step)` is the learning rate of that optimizer step, the first being 0."""
 
-    shape: str
+    shape: str | Callable[[int, int], float]  # One's own: (step, total steps) -> a share of lr, both after the warm-up
     lr: float
     total: int  # Optimizer steps of the whole run
     warmup: int = 0
@@ -64,11 +66,40 @@ class Schedule:
     def __call__(self, step: int) -> float:
         if step < self.warmup:
             return self.lr * (step + 1) / self.warmup
+        left = max(1, self.total - self.warmup)
+        if not isinstance(self.shape, str):
+            return self.lr * _own_share(self.shape, step - self.warmup, left)
         if self.shape == "step":
             every = self.step_size or max(1, self.total // 3)
             return self.lr * self.gamma ** ((step - self.warmup) // every)
-        left = max(1, self.total - self.warmup)
         return self.lr * SHAPES[self.shape](min(1.0, (step - self.warmup) / left), self)
+
+
+def _own_share(schedule: Callable[[int, int], float], step: int, total: int) -> float:
+    answer = schedule(step, total)
+    try:
+        share = float(answer)
+    except (TypeError, ValueError):
+        share = math.nan
+    if not (math.isfinite(share) and share >= 0):
+        said = f"The recipe's schedule returned {answer!r} for step {step:,} of {total:,}"
+        raise BadRecipe(f"{said}. Return a share of lr that is 0 or more: 1.0 is the full learning rate.")
+    return share
+
+
+def check_schedule(schedule: Schedule) -> None:
+    """Raises BadRecipe for a schedule of one's own that is not a pure function with finite shares of lr, 0 or more."""
+    if isinstance(schedule.shape, str):
+        return
+    call_own("schedule", "def schedule(step, total_steps)", schedule.shape, 0, max(1, schedule.total - schedule.warmup))
+    steps = [schedule.warmup + max(0, schedule.total - schedule.warmup - 1) * quarter // 4 for quarter in range(5)]
+    first, again = ([schedule(step) for step in steps] for _ in range(2))
+    for step, *rates in zip(steps, first, again, strict=True):
+        if rates[0] != rates[1]:
+            said = f"The recipe's schedule gave {rates[0]:g} and then {rates[1]:g} for step {step:,}"
+            raise BadRecipe(f"{said}. Nothing was run: a resumed run needs a function of the step alone.")
+    if not any(first):
+        raise BadRecipe("The recipe's schedule is 0 at every step tried: nothing would be learned. Nothing was run.")
 
 
 def peak_lr(recipe: Recipe) -> float:

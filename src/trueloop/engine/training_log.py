@@ -10,6 +10,7 @@ from torch import Tensor
 
 from trueloop.engine.cadence import Cadence
 from trueloop.engine.nonfinite_guard import LossSummary
+from trueloop.engine.own_groups import rates_by_name
 from trueloop.engine.parts import Parts
 from trueloop.engine.running_means import RunningMeans
 from trueloop.engine.state import State
@@ -27,7 +28,7 @@ class TrainingLog:
         self.means = RunningMeans(parts.device)  # Values of the user's own, by name
         self.clock = time.perf_counter()  # when the last row was written, plus time that is not training (evaluation)
         self._rows: list[tuple[int, float, dict[str, float]]] = []
-        self._heading: tuple[int, float, float, int] = (0, 0.0, 0.0, 0)  # step, epoch, lr, samples of the next row
+        self._heading: tuple[int, float, dict[str, float], int] = (0, 0.0, {}, 0)  # step, epoch, rates, samples
 
     def epoch(self) -> float:
         return self.state.step / self.parts.batches.steps_per_epoch
@@ -35,7 +36,7 @@ class TrainingLog:
     def log(self, norm: Tensor, samples: int) -> None:
         """One row. The host waits for the device, except where steps are replayed: there the row follows later."""
         guard = self.parts.guard
-        self._heading = (self.state.step, self.epoch(), self.parts.learning_rates[0], samples)
+        self._heading = (self.state.step, self.epoch(), rates_by_name(self.parts.optimizer), samples)
         if self.cadence.must_wait():
             losses, steps = guard.losses()
             guard.reset_losses()
@@ -44,13 +45,13 @@ class TrainingLog:
             guard.start_read(norm)
 
     def write(self, summary: LossSummary) -> None:
-        step, epoch, lr, samples = self._heading
+        step, epoch, rates, samples = self._heading
         now, batches = time.perf_counter(), self.parts.batches
         seconds, self.clock = now - self.clock, now
         waited, batches.waited = batches.waited, 0.0
         values: dict[str, Any] = {
             "loss": summary.losses / summary.steps if summary.steps else math.nan,
-            "lr": lr,
+            **rates,
             "gradient_norm": summary.norm,
             "samples_per_second": samples / seconds if seconds else 0.0,
             "data_wait": waited / seconds if seconds else 0.0,

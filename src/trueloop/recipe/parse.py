@@ -3,7 +3,7 @@
 import ast
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final, Literal
 
@@ -23,7 +23,8 @@ def read_value(text: str, kind: Any, field: str) -> Any:
         if {int, float} <= set(inside):
             number = _number(text, float)
             return int(number) if number == int(number) else number
-        return _first_that_fits(text, [part for part in inside if part is not type(None)], field)
+        typed = [part for part in inside if part is not type(None) and typing.get_origin(part) is not Callable]
+        return _first_that_fits(text, typed or [Callable], field)
     if origin is Literal:
         words = {str(value): value for value in inside}
         if text in words:

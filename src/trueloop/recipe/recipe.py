@@ -96,8 +96,12 @@ class Recipe:
     """With step: optimizers(models) -> {"generator": Adam(...), "discriminator": Adam(...)}."""
     schedules: Callable[[Any], Any] | None = None
     """With step: schedules(optimizers) -> {"generator": CosineAnnealingLR(...)}; None: `schedule` scales all rates."""
-    schedule: Literal["constant", "step", "cosine", "one-cycle", "linear", "plateau"] = "constant"
-    """constant | step | cosine | one-cycle | linear | plateau: a function of the optimizer step."""
+    groups: Callable[[Any], Any] | None = None
+    """Your own parameter groups: lambda model: [{"params": ..., "lr_scale": 0.1, "weight_decay": 0}, ...]."""
+    schedule: Literal["constant", "step", "cosine", "one-cycle", "linear", "plateau"] | Callable[[int, int], float] = (
+        "constant"
+    )
+    """constant | step | cosine | one-cycle | linear | plateau, or your own schedule(step, total_steps): share of lr."""
     warmup: int | float = 0
     """Linear warm-up before it: optimizer steps, or, below 1, a share of the run (0.05)."""
     final: float = 0.0

@@ -107,8 +107,9 @@ def _misfit(name: str, value: Any, kind: Any) -> str | None:
     inside = typing.get_args(kind)
     if typing.get_origin(kind) is tuple and inside[1:] == (...,) and isinstance(value, tuple):
         return next(said for item in value if (said := _misfit(name, item, inside[0])))
-    if typing.get_origin(kind) is Literal and isinstance(value, str):
-        return f"{name} cannot be {value!r}.{suggestion(name, value, inside)}"
+    words = next((typing.get_args(part) for part in _parts(kind) if typing.get_origin(part) is Literal), ())
+    if words and isinstance(value, str):
+        return f"{name} cannot be {value!r}.{suggestion(name, value, words)}"
     plain = value is None or isinstance(value, (bool, int, float, str, tuple, list, dict))
     return f"{name} cannot be {repr(value) if plain else f'a {type(value).__name__}'}: it is {_spoken(kind)}"
 
@@ -227,6 +228,8 @@ def _own_step(recipe: Recipe) -> Iterator[str]:
         yield "compile has no effect on a step of your own: call torch.compile on its models, and set compile=off"
     if recipe.loss is not None and recipe.evaluate is not None:
         yield "loss has no effect with step and evaluate: leave it out"
+    if recipe.groups is not None and recipe.optimizers is not None:
+        yield "groups has no effect with optimizers: give the groups to the optimizers that you build there"
     if recipe.schedules is not None and (recipe.schedule != "constant" or recipe.warmup):
         yield "schedules replaces schedule and warmup: leave those out"
 
