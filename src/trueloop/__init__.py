@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from trueloop.data.source import Facts as Facts
     from trueloop.data.source import Source as Source
     from trueloop.data.source import Splits as Splits
+    from trueloop.data.stream import Stream as Stream
     from trueloop.data.tensors import Tensors as Tensors
     from trueloop.doctor.watch import Watch as Watch
     from trueloop.doctor.watch import watch as watch
@@ -40,6 +41,7 @@ __all__ = [
     "Severity",
     "Source",
     "Splits",
+    "Stream",
     "Tensors",
     "Unprojected",
     "Watch",
@@ -65,6 +67,7 @@ _HOME: Final = {
     "Severity": "trueloop.finding",
     "Source": "trueloop.data.source",
     "Splits": "trueloop.data.source",
+    "Stream": "trueloop.data.stream",
     "Tensors": "trueloop.data.tensors",
     "Unprojected": "trueloop.engine.unprojected",
     "Watch": "trueloop.doctor.watch",

@@ -9,6 +9,7 @@
     │   ├── BadCheckpoint   a damaged, incomplete or untrusted checkpoint
     │   ├── BadArtifact     an exported model that is damaged, too new, or made for a different runtime
     │   └── BadData         unusable data: file, row, reason
+    │       └── NotByIndex  data that come one after another, where samples by index are needed
     ├── CannotExport        the target does not support the model, or its outputs differ (exit code 1)
     ├── CannotSave          a checkpoint could not be written; earlier ones are still valid (exit code 5)
     ├── Apart               the processes of a run did not connect in time (exit code 6)
@@ -37,6 +38,7 @@ __all__ = [
     "Misuse",
     "NoSuchScript",
     "NotARun",
+    "NotByIndex",
     "TrueloopError",
     "UnknownRule",
     "did_you_mean",
@@ -69,6 +71,10 @@ class BadRecipe(Misuse):
 
 class BadData(Misuse):
     """Unusable data: file, row, reason."""
+
+
+class NotByIndex(BadData):
+    """Data that come one after another, where samples by index are needed."""
 
 
 class BadCheckpoint(Misuse):

@@ -62,7 +62,6 @@ def test_a_collate_that_makes_no_pair() -> None:
     ("sample", "shown"),
     [
         ((1, 2, 3), "a tuple of 3"),
-        ({"image": 1, "label": 2}, "a dict of image, label"),
         (torch.zeros(2), "a Tensor"),
         ("ab", "a str"),
         (7, "a int"),
@@ -119,9 +118,9 @@ def test_a_dataset_without_numbers_is_refused_at_once() -> None:
         def __len__(self) -> int:
             return 5
 
-    with pytest.raises(BadData, match="Endless has no `__len__` and `__getitem__`"):
+    with pytest.raises(BadData, match=r"Endless is read one sample after another.*without Dataset"):
         Dataset(Endless())
-    with pytest.raises(BadData, match="generator has no `__len__`"):
+    with pytest.raises(BadData, match="generator is read one sample after another"):
         Dataset(n for n in range(3))
 
 
@@ -143,3 +142,30 @@ def test_labels_come_from_the_dataset_or_from_the_call() -> None:
 def test_it_can_be_sent_to_a_worker() -> None:
     source = pickle.loads(pickle.dumps(Dataset([(1.0, 0), (2.0, 1)])))
     assert source.fetch(torch.tensor([1])).targets.tolist() == [1]
+
+
+# -- samples that are dicts, as Hugging Face datasets give them --
+
+
+def test_dict_samples_become_one_dict_of_tensors_and_its_labels() -> None:
+    rows = [{"input_ids": [number, 2, 3], "labels": number % 2} for number in range(4)]
+    inputs, targets = Dataset(rows).fetch(torch.tensor([3, 0]))
+    assert inputs["input_ids"].tolist() == [[3, 2, 3], [0, 2, 3]]
+    assert targets.tolist() == inputs["labels"].tolist() == [1, 0]
+    assert Dataset([{"x": 1.0}]).fetch(torch.tensor([0])).targets is None
+    assert Dataset([{"x": 1.0, "label": 4}]).fetch(torch.tensor([0])).targets.tolist() == [4]
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([{"text": "good", "label": 1}] * 2, r"'text' of sample 0 is text.*dataset.remove_columns\('text'\)"),
+        ([{"ids": [1, 2]}, {"ids": [1, 2, 3]}], r"'ids' of sample 0 is \[2\], of sample 1 \[3\]. Pad them"),
+        ([{"ids": [1]}, {"id": [1]}], "sample 0 is a dict of ids, and sample 1 is a dict of id"),
+        ([{"ids": [1]}, {"ids": None}], "'ids' of sample 1 is None"),
+    ],
+    ids=["text", "lengths", "keys", "none"],
+)
+def test_dict_samples_that_cannot_be_stacked(rows: list[Any], said: str) -> None:
+    with pytest.raises(BadData, match=said):
+        Dataset(rows).fetch(torch.tensor([0, 1]))

@@ -64,8 +64,16 @@ def trained(folder: Path, **fields: Any) -> Trained:
 
 @pytest.mark.parametrize(
     "given",
-    [TRAIN, (TRAIN, VALID), (TRAIN, None, VALID), Splits(PLAIN), [TRAIN[i] for i in range(48)]],
-    ids=["dataset", "pair", "without validation", "splits of datasets", "list"],
+    [
+        TRAIN,
+        (TRAIN, VALID),
+        (TRAIN, None, VALID),
+        Splits(PLAIN),
+        [TRAIN[i] for i in range(48)],
+        LOADER,
+        Splits(LOADER, LOADER),
+    ],
+    ids=["dataset", "pair", "without validation", "splits of datasets", "list", "loader", "splits of loaders"],
 )
 def test_plain_datasets_are_data(tmp_path: Path, given: Any) -> None:
     assert trained(tmp_path, data=lambda _: given).ending.reason == "finished"
@@ -74,12 +82,11 @@ def test_plain_datasets_are_data(tmp_path: Path, given: Any) -> None:
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"data": lambda _: LOADER}, "returned a DataLoader. Nothing was trained: return its dataset"),
-        ({"data": lambda _: Splits(LOADER)}, "returned a DataLoader"),
+        ({"data": lambda _: LOADER, "batch": 8}, "batch=8, and its loader gives batches of 16"),
         ({"data": lambda _: (ROWS, LABELS)}, "returned a tuple. Nothing was trained: return a dataset"),
         ({"data": lambda _: None}, "returned None. Nothing was trained"),
         ({"data": lambda _: {"train": TRAIN}}, "returned a dict"),
-        ({"data": lambda _: Endless()}, "Endless has no `__len__`"),
+        ({"data": lambda _: Endless()}, r"batches Endless gives in an epoch is not known.*steps=10_000"),
         ({"data": lambda: TRAIN}, r"data cannot be called: too many positional arguments.*`def data\(request\)`"),
         ({"model": lambda: len}, "model returned a builtin_function_or_method, not an nn.Module"),
         ({"model": two_arguments}, "model cannot be called: missing a required argument: 'two'"),

@@ -10,10 +10,12 @@ from typing import Any, Final, final
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader
 
 from tests.torture.beacon import Beacon, Phase
 from trueloop.data.dataset import Dataset
 from trueloop.data.source import Batch, Facts, Source, Splits
+from trueloop.data.stream import Stream
 from trueloop.data.tensors import Tensors
 from trueloop.recipe.recipe import DataRequest, Recipe
 
@@ -102,12 +104,40 @@ def accuracy(models: Any, batch: Batch) -> dict[str, Tensor]:
     return {"accuracy": (models["classifier"](batch.inputs).argmax(1) == batch.targets).float().mean()}
 
 
-def splits_of(beacon: Beacon, *, drawing: bool, augment: bool) -> Callable[[DataRequest], Splits]:
+@final
+class Walk(Stream):
+    """Batches that depend on those before them, on the model, and on random numbers of all three libraries."""
+
+    def __init__(self) -> None:
+        self.place = torch.zeros(FEATURES)
+
+    def next(self, loop: Any) -> Any:
+        self.place = 0.9 * self.place + 0.1 * torch.randn(FEATURES) + random.uniform(-0.1, 0.1)
+        middle = self.place + 0.01 * next(loop.parts.model.parameters()).detach().mean()
+        inputs = middle + torch.randn(17, FEATURES) + float(np.random.normal(0, 0.1))
+        return inputs, inputs[:, :CLASSES].argmax(1)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"place": self.place}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.place = state["place"]
+
+
+def a_loader() -> DataLoader[Any]:
+    """Somebody's own: shuffled, two workers that stay, draws from all three libraries."""
+    dataset: Any = Drawing(*samples(SAMPLES, 1))
+    return DataLoader(dataset, batch_size=17, shuffle=True, num_workers=2, persistent_workers=True)
+
+
+def splits_of(
+    beacon: Beacon, *, drawing: bool, augment: bool, train: Callable[[], Any] | None = None
+) -> Callable[[DataRequest], Splits]:
     def read(request: DataRequest) -> Splits:
         inputs, labels = samples(SAMPLES, 1)
         valid, test = (Tensors(*samples(160, seed)) for seed in (2, 3))
         return Splits(
-            train=Dataset(Drawing(inputs, labels)) if drawing else Tensors(inputs, labels),
+            train=train() if train else Dataset(Drawing(inputs, labels)) if drawing else Tensors(inputs, labels),
             valid=Watched(valid, beacon),
             test=test,
             facts=Facts(inputs=(FEATURES,), classes=tuple("abcd")),
@@ -126,6 +156,7 @@ class Scenario:
     drawing: bool
     augment: bool
     settings: dict[str, Any]
+    train: Callable[[], Any] | None = None  # Other training data
 
     def recipe(self, beacon: Beacon) -> Recipe:
         basic: dict[str, Any] = {
@@ -137,7 +168,7 @@ class Scenario:
             "statistics_every": 0,
             "device": "cpu",
         }
-        data = splits_of(beacon, drawing=self.drawing, augment=self.augment)
+        data = splits_of(beacon, drawing=self.drawing, augment=self.augment, train=self.train)
         return Recipe(name=self.name, data=data, **{"model": network, **basic, **self.settings})
 
 
@@ -189,5 +220,21 @@ SCENARIOS: Final = (
             "model": pair, "step": two_updates, "optimizers": adams, "schedules": halving, "evaluate": accuracy,
             "metric": "accuracy", "ema": 0.95, "save_every": 6, "evaluate_every": 15,
         },
+    ),
+    Scenario(
+        "stream",
+        "batches made by an object with a state, from the model and from random numbers",
+        drawing=False,
+        augment=True,
+        settings={"epochs": None, "steps": 60, "save_every": 4, "evaluate_every": 15, "ema": 0.9},
+        train=Walk,
+    ),
+    Scenario(
+        "loader",
+        "the user's DataLoader: shuffled, persistent workers that draw, no state of its own",
+        drawing=False,
+        augment=False,
+        settings={"epochs": 4, "save_every": 5, "evaluate_every": 12},
+        train=a_loader,
     ),
 )  # fmt: skip

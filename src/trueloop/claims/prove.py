@@ -8,7 +8,7 @@ from dataclasses import replace
 from trueloop.claims.claim import Claim
 from trueloop.claims.subject import RecipeSubject, ScriptSubject, last_line
 from trueloop.engine.preflight import check_before_training
-from trueloop.errors import TrueloopError
+from trueloop.errors import NotByIndex, TrueloopError
 from trueloop.results.proof import Proof, Proofs
 
 __all__ = ["prove"]
@@ -31,6 +31,8 @@ def prove(
         began = time.perf_counter()
         try:
             proof = claim.try_recipe(subject) if isinstance(subject, RecipeSubject) else claim.try_script(subject)
+        except NotByIndex as error:
+            proof = claim.unproved(str(error).rstrip("."))
         except TrueloopError:
             raise  # a recipe that cannot be trained, missing data: no claim can be tested
         except Exception:  # noqa: BLE001 - reported at the end, and by the exit code

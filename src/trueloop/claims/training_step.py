@@ -25,9 +25,7 @@ DROPOUT_FUNCTIONS: Final = frozenset(
 
 def batch_at(parts: Parts, step: int) -> Batch:
     """The complete batch that a run trains on at this step, prepared and augmented."""
-    batch = parts.batches.batch_at(*divmod(step, parts.batches.steps_per_epoch))
-    assert batch is not None, "a single process has a part in every batch"
-    return batch
+    return parts.batches.again(*divmod(step, parts.batches.steps_per_epoch))
 
 
 def micro_batches_at(parts: Parts, step: int) -> Sequence[Batch]:

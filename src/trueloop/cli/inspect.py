@@ -155,9 +155,7 @@ def _parts(options: argparse.Namespace) -> Parts:
 
 def _batch(parts: Parts) -> Any:
     """The input of the first forward."""
-    batch = parts.batches.batch_at(0, 0)
-    assert batch is not None, "a single process has a part in every batch"
-    return parts.batches.micros(batch)[0]
+    return parts.batches.micros(parts.batches.again(0, 0))[0]
 
 
 def _recipe(options: argparse.Namespace) -> tuple[Recipe, Path | None]:

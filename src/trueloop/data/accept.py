@@ -1,40 +1,51 @@
-"""What a recipe's `data` may return: `Splits`, a dataset, or (train, valid, test); each a source or a dataset."""
+"""What a recipe's `data` may return: `Splits`, a dataset or a stream, or (train, valid, test) of them."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
-from torch.utils.data import DataLoader
 
 from trueloop.data.dataset import Dataset
 from trueloop.data.source import Source, Splits
+from trueloop.data.stream import Stream
 from trueloop.errors import BadData
 
 __all__ = ["as_splits"]
 
+AsStream = Callable[[Any, str], Stream | None]
+"""Of anything that is read by iterating, and the name of its split; None: it is nothing of that kind."""
 
-def as_splits(given: Any) -> Splits:
+
+def as_splits(given: Any, as_stream: AsStream) -> Splits:
     """Raises BadData with what to return instead."""
     if isinstance(given, Splits):
-        valid = None if given.valid is None else _as_source(given.valid)
-        test = None if given.test is None else _as_source(given.test)
-        return replace(given, train=_as_source(given.train), valid=valid, test=test)
+        parts = {name: getattr(given, name) for name in ("train", "valid", "test")}
+        made: dict[str, Any] = {
+            name: _as_source(part, name, as_stream) for name, part in parts.items() if part is not None
+        }
+        return replace(given, **made)
     if isinstance(given, tuple) and 1 <= len(given) <= 3 and not any(isinstance(each, Tensor) for each in given):
         train, valid, test = (*given, None, None)[:3]
-        return as_splits(Splits(train, valid, test))
-    return Splits(_as_source(given))
+        return as_splits(Splits(train, valid, test), as_stream)
+    return Splits(_as_source(given, "train", as_stream))
 
 
-def _as_source(given: Any) -> Source:
+def _as_source(given: Any, split: str, as_stream: AsStream) -> Source:
+    if isinstance(given, Stream) and split != "train":
+        raise BadData(
+            f"Splits({split}=...) is the stream {type(given).__name__}, which has no end. Nothing was trained: "
+            "evaluation needs a dataset, or a DataLoader."
+        )
     if isinstance(given, Source):
         return given
-    if isinstance(given, DataLoader):
-        said = "The recipe's data returned a DataLoader. Nothing was trained: return its dataset"
-        raise BadData(f"{said}; batch size, order and workers are fields of the recipe (batch, workers).")
-    if isinstance(given, (str, bytes, dict, Tensor, tuple)) or not hasattr(given, "__getitem__"):
-        kind = "None" if given is None else f"a {type(given).__name__}"
-        raise BadData(
-            f"The recipe's data returned {kind}. Nothing was trained: return a dataset of (inputs, target), as "
-            "TensorDataset(inputs, targets), or Splits(train, valid, test)."
-        )
-    return Dataset(given)
+    if not isinstance(given, (str, bytes, dict, Tensor, tuple)):
+        if (stream := as_stream(given, split)) is not None:
+            return stream
+        if hasattr(given, "__getitem__"):
+            return Dataset(given)
+    kind = "None" if given is None else f"a {type(given).__name__}"
+    raise BadData(
+        f"The recipe's data returned {kind}. Nothing was trained: return a dataset of (inputs, target), as "
+        "TensorDataset(inputs, targets), a DataLoader, or Splits(train, valid, test)."
+    )

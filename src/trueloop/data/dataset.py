@@ -1,6 +1,6 @@
-"""Any map-style dataset as a source: `dataset[i]` returns (inputs, target)."""
+"""Any map-style dataset as a source: `dataset[i]` returns (inputs, target), or a dict that holds "labels"."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -10,25 +10,47 @@ from torch.utils.data import IterableDataset, default_collate
 
 from trueloop.data.padding import padded
 from trueloop.data.source import Batch, Source
+from trueloop.data.stream import as_batch
 from trueloop.errors import BadData
 
-__all__ = ["Dataset"]
+__all__ = ["Dataset", "collate_rows"]
+
+
+def collate_rows(items: list[Any]) -> Any:
+    """torch's default collate; in dicts, as Hugging Face datasets give them, lists of numbers become tensors first."""
+    if isinstance(items[0], Mapping):
+        items = [{key: _as_tensor(value) for key, value in item.items()} for item in items]
+    return default_collate(items)
+
+
+def _as_tensor(value: Any) -> Any:
+    return torch.tensor(value) if isinstance(value, list) and _is_numbers(value) else value
+
+
+def _is_numbers(value: list[Any]) -> bool:
+    inner = value[0] if value else 0
+    return _is_numbers(inner) if isinstance(inner, list) else isinstance(inner, (bool, int, float))
 
 
 @final
 class Dataset(Source):
-    """A sequence of (inputs, target). `collate` makes a batch from a list of them; torch's default if not given."""
+    """A sequence of (inputs, target), or of dicts. `collate` makes a batch from a list of them."""
 
     def __init__(
         self,
         samples: Any,
-        collate: Callable[[list[Any]], Any] = default_collate,
+        collate: Callable[[list[Any]], Any] = collate_rows,
         labels: Sequence[int] | Tensor | None = None,
         name: Callable[[int], str] = "sample {}".format,
     ) -> None:
         """`name`: how messages refer to a sample, given its index; its file, where it has one."""
         has_index = hasattr(samples, "__len__") and hasattr(samples, "__getitem__")
         if isinstance(samples, IterableDataset) or not has_index:
+            if hasattr(samples, "__iter__"):
+                raise BadData(
+                    f"{type(samples).__name__} is read one sample after another, not by index. Nothing was trained: "
+                    "return it as it is, without Dataset(...)."
+                )
             raise BadData(
                 f"{type(samples).__name__} has no `__len__` and `__getitem__`, so its order can be neither drawn nor "
                 "resumed. Nothing was trained: give a map-style dataset, or put its samples into a list."
@@ -44,11 +66,15 @@ class Dataset(Source):
         items = [self.samples[index] for index in indices]
         try:
             batch = self.collate(items)
-        except (RuntimeError, TypeError, ValueError, AttributeError, BadData):
+        except (RuntimeError, TypeError, ValueError, AttributeError, KeyError, BadData):
             if (why := self._mistake(indices, items)) is None:
                 raise
             raise BadData(why) from None
-        default = self.collate is default_collate
+        default = self.collate in (collate_rows, default_collate)
+        if isinstance(batch, Mapping):
+            if default and (text := next((key for key, each in batch.items() if _is_text(each)), None)) is not None:
+                raise BadData(_text_column(self.name(indices[0]), text))
+            return as_batch(batch, type(self.samples).__name__)
         if not _is_pair(batch) or (default and (not _is_pair(items[0]) or any(map(_is_text, batch)))):
             what = f"`collate` returned a {type(batch).__name__} for a list of samples, not (inputs, targets)."
             raise BadData(self._mistake(indices, items) or what)
@@ -67,9 +93,11 @@ class Dataset(Source):
     def _mistake(self, indices: Iterable[int], items: list[Any]) -> str | None:
         """What is wrong with these samples; None if nothing known is, or if the user's own collate handles them."""
         collate = getattr(self.collate, "func", self.collate)  # of a partial
-        if collate is not default_collate and collate is not padded:
+        if collate not in (collate_rows, default_collate, padded):
             return None
         pairs = list(zip(map(self.name, indices), items, strict=True))
+        if isinstance(items[0], Mapping):
+            return _unequal_columns(pairs)
         why = next((why for name, item in pairs if (why := _bad_sample(name, item)) is not None), None)
         if why is not None or collate is padded:
             return why
@@ -98,6 +126,33 @@ def _bad_sample(name: str, item: Any) -> str | None:
         f"The dataset's {name} holds {_describe(bad)}, which cannot be stacked into a batch. Let the dataset return "
         "tensors or numbers, as with torch.as_tensor(...), or give a `collate` of your own."
     )
+
+
+def _text_column(name: str, column: str) -> str:
+    return (
+        f"{column!r} of {name} is text, and models take numbers. Remove the column, as in "
+        f"dataset.remove_columns({column!r}), or turn it into token IDs."
+    )
+
+
+def _unequal_columns(pairs: list[tuple[str, Any]]) -> str | None:
+    """Two dicts that cannot be stacked."""
+    first, keys = pairs[0][0], list(pairs[0][1])
+    for name, item in pairs:
+        if not isinstance(item, Mapping) or set(item) != set(keys):
+            has = f"a dict of {', '.join(map(str, item))}" if isinstance(item, Mapping) else _describe(item)
+            return f"The dataset's {first} is a dict of {', '.join(map(str, keys))}, and {name} is {has}."
+        if (key := next((key for key in keys if item[key] is None), None)) is not None:
+            return f"{key!r} of {name} is None, which cannot be stacked into a batch. Remove the column, or fill it."
+        for key in keys:
+            one, other = _shape(pairs[0][1][key]), _shape(item[key])
+            if one != other:
+                return (
+                    f"Samples of different shapes cannot be stacked into one batch: {key!r} of {first} is {one}, of "
+                    f"{name} {other}. Pad them in the tokenizer (padding='max_length'), or give "
+                    "Dataset(samples, collate=...) a collator that pads."
+                )
+    return None
 
 
 def _shape_mismatch(pairs: list[tuple[str, Any]], part: int, which: str) -> str | None:

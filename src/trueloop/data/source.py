@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -35,6 +35,8 @@ class Batch(NamedTuple):
 
 class Source(ABC):
     """Samples by index."""
+
+    by_index: ClassVar[bool] = True  # False: batches come one after another; `len` and `fetch` raise NotByIndex
 
     @abstractmethod
     def __len__(self) -> int:
@@ -79,13 +81,23 @@ class Splits:
     facts: Facts = field(default_factory=Facts)
     prepare: Prepare | None = None
     augment: Augment | None = None
+    shared: Sequence[str | int] = ()  # Keys or positions of inputs that all samples share: an attention mask [T, T]
     notes: Sequence[str] = ()  # Remarks for the user: '5,000 of 60,000 held out for validation'
 
     def __post_init__(self) -> None:
         for name, part in (("training", self.train), ("validation", self.valid), ("test", self.test)):
-            if part is not None and len(part) == 0:
+            if part is not None and _is_empty(part):
                 cure = "check" if name == "training" else "leave it out, or check"
                 raise BadData(f"The {name} data is empty. Nothing was trained: {cure} the path and its filter.")
+
+
+def _is_empty(part: Any) -> bool:
+    if isinstance(part, Source) and not part.by_index:
+        return False
+    try:
+        return len(part) == 0
+    except TypeError:
+        return False  # an iterable without a length
 
 
 def map_leaves(value: Any, change: Callable[[Any], Any]) -> Any:

@@ -5,6 +5,7 @@ import torch
 from trueloop.data.source import Batch, map_tensors, size_of
 from trueloop.engine.evaluate import evaluating
 from trueloop.engine.parts import Parts
+from trueloop.engine.stream_batches import StreamBatches
 from trueloop.engine.task import OwnLoss
 from trueloop.torch_private.modules import BatchNorm
 
@@ -18,6 +19,11 @@ def accumulation_note(parts: Parts) -> str:
     count = parts.recipe.accumulate
     if count == 1 or parts.strategy.in_parts:
         return ""
+    if isinstance(parts.task, OwnLoss) and isinstance(parts.batches, StreamBatches):
+        return (
+            f"accumulate={count}: whether your loss over micro-batches equals that of the batch was not measured: a "
+            "stream's batch cannot be made twice."
+        )
     losses = _losses(parts) if isinstance(parts.task, OwnLoss) else None
     if losses is not None:
         whole, split = losses

@@ -13,6 +13,8 @@ from trueloop.checkpoint.saver import Saver
 from trueloop.checkpoint.store import Memory, Store
 from trueloop.checkpoint.weight_transfer import apply_transfer, plan_transfer, shapes_of
 from trueloop.checkpoint.weights import read_weights
+from trueloop.data.source import Splits
+from trueloop.data.stream import Stream
 from trueloop.engine.batches import Batches
 from trueloop.engine.build_model import build_model
 from trueloop.engine.compile_model import compile_blocks, compile_model
@@ -28,6 +30,7 @@ from trueloop.engine.read_data import read_data
 from trueloop.engine.recompute import blocks_of, recompute_blocks
 from trueloop.engine.sample_order import mix_seed
 from trueloop.engine.schedule import Schedule, check_schedule, peak_lr
+from trueloop.engine.stream_batches import StreamBatches, with_batch_of
 from trueloop.engine.task import build_task
 from trueloop.engine.torch_settings import pick_device
 from trueloop.hook import Hook, Hooks
@@ -50,6 +53,7 @@ def assemble(
     peers = strategy.peers
     hooks = Hooks(*([hooks] if hooks else []), *recipe.hooks) if peers.first else Hooks()  # rank 0 reports for all
     splits = read_data(recipe, request)
+    recipe = with_batch_of(splits.train, recipe, strategy.sharers.world)
     seed_all(recipe.seed)
     model = build_model(recipe, splits.facts).to(device)
     if recipe.channels_last:
@@ -62,11 +66,7 @@ def assemble(
     task = build_task(recipe, splits.facts)
     peers.share([*model.parameters(), *model.buffers()])  # initial weights may depend on more than the seed
     precision = Precision(recipe.precision, device)
-    # A step of one's own gets the whole batch, and every process takes part in each of its updates.
-    cut, in_step = (
-        (recipe, strategy.in_step) if recipe.step is None else (replace(recipe, accumulate=1), peers.world > 1)
-    )
-    batches = Batches(splits, cut, device, strategy.sharers, in_step=in_step)
+    batches = _batches(splits, recipe, device, strategy)
     total = recipe.steps if recipe.steps is not None else (recipe.epochs or 1) * batches.steps_per_epoch
     recipe = fill_in(recipe, total)
     ema = _shard(recipe, strategy, model, batches)
@@ -112,7 +112,16 @@ def fill_in(recipe: Recipe, total_steps: int) -> Recipe:
     return replace(recipe, warmup=warmup)
 
 
-def _shard(recipe: Recipe, strategy: Strategy, model: nn.Module, batches: Batches) -> Ema | None:
+def _batches(splits: Splits, recipe: Recipe, device: torch.device, strategy: Strategy) -> Batches | StreamBatches:
+    in_step = strategy.in_step
+    if recipe.step is not None:  # it gets the whole batch, and every process takes part in each of its updates
+        recipe, in_step = replace(recipe, accumulate=1), strategy.peers.world > 1
+    if isinstance(splits.train, Stream):
+        return StreamBatches(splits.train, splits, recipe, device, strategy.sharers, in_step=in_step)
+    return Batches(splits, recipe, device, strategy.sharers, in_step=in_step)
+
+
+def _shard(recipe: Recipe, strategy: Strategy, model: nn.Module, batches: Batches | StreamBatches) -> Ema | None:
     """Puts the model into the form in which its strategy holds it; its moving average, if the recipe has one."""
     if not strategy.in_parts:
         return Ema(model, recipe.ema) if recipe.ema is not None else None

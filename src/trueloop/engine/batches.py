@@ -15,7 +15,10 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from trueloop.data.source import Batch, Source, Splits, map_leaves, moved, size_of, tensors_in
+from trueloop.data.cut import batch_size, cut
+from trueloop.data.source import Batch, Source, Splits, moved, tensors_in
+from trueloop.data.stream import as_batch
+from trueloop.engine.loader_stream import LoaderStream
 from trueloop.engine.sample_order import epoch_order, micro_batch_sizes, mix_seed, steps_per_epoch
 from trueloop.engine.state import State
 from trueloop.engine.stop import ignore_signals
@@ -26,7 +29,7 @@ from trueloop.parallel.strategy import Strategy
 from trueloop.recipe.recipe import Recipe
 from trueloop.torch_private.dataloader import shut_down_workers
 
-__all__ = ["Batches", "EvaluationBatches", "Window", "cut_batch", "place_data"]
+__all__ = ["Batches", "EvaluationBatches", "Window", "place_data", "prepared"]
 
 EVALUATED_AT_ONCE: Final = 2  # micro-batches evaluated at once: without a backward, twice as much fits
 MANY_AT_ONCE: Final = 16  # the same with program=cuda_graphs, whose steps are small; not for language models
@@ -163,7 +166,7 @@ class Batches:
         world, rank = self.peers.world, self.peers.rank
         most = len(self._sizes(-(-window.samples // world)))
         own = len(window.micros) if window.samples // world + (rank < window.samples % world) else 0
-        filling = cut_batch(window.micros[0], 0, IDLE)
+        filling = cut(window.micros[0], 0, IDLE, self.splits.shared)
         return window._replace(micros=[*window.micros[:own], *[filling] * (most - own)], idle=most - own)
 
     def close(self) -> None:
@@ -189,6 +192,12 @@ class Batches:
         batch = _KeyedDataset(self.splits.train, in_training_process=True)[next(self.keys(epoch, number))]
         return self.prepare(moved(batch, self.device), epoch, number)
 
+    def again(self, epoch: int, number: int) -> Batch:
+        """A batch of a run in one process, which has a part in every batch."""
+        batch = self.batch_at(epoch, number)
+        assert batch is not None
+        return batch
+
     def _gathered(self, epoch: int, first: int) -> Iterator[Batch | None]:
         assert self.resident is not None
         order = epoch_order(self.samples, self.recipe.seed, epoch, self.labels).to(self.device)
@@ -208,21 +217,15 @@ class Batches:
             return None
         if isinstance(batch, TrueloopError):
             raise batch
-        inputs = batch.inputs
-        if self.splits.prepare is not None:
-            inputs = self.splits.prepare(inputs)
-        if self.splits.augment is not None:
-            self._augment_generator.manual_seed(mix_seed(self.recipe.seed, epoch, number, self.peers.rank, 1))
-            inputs = self.splits.augment(inputs, self._augment_generator)
-        return Batch(inputs, batch.targets)
+        return prepared(batch, self.splits, self._augment_generator, (self.recipe.seed, epoch, number, self.peers.rank))
 
     def micros(self, batch: Batch) -> Sequence[Batch]:
         """As the recipe splits it."""
         if self.recipe.accumulate == 1:
             return (batch,)
-        sizes = self._sizes(size_of(batch.inputs))
+        sizes = self._sizes(batch_size(batch, self.splits.shared))
         bounds = [sum(sizes[:number]) for number in range(len(sizes) + 1)]
-        return [cut_batch(batch, low, high) for low, high in pairwise(bounds)]
+        return [cut(batch, low, high, self.splits.shared) for low, high in pairwise(bounds)]
 
     def _sizes(self, samples: int) -> list[int]:
         recipe = self.recipe
@@ -231,9 +234,15 @@ class Batches:
         return micro_batch_sizes(samples, self.peers.world, recipe.accumulate, recipe.batch)
 
 
-def cut_batch(batch: Any, low: int, high: int) -> Any:
-    """The same rows of every tensor inside."""
-    return map_leaves(batch, lambda leaf: leaf[low:high])
+def prepared(batch: Batch, splits: Splits, generator: torch.Generator, place: tuple[int, ...]) -> Batch:
+    """As the model gets it: prepared, and augmented with draws that depend on its place in the run only."""
+    inputs, targets = batch
+    if splits.prepare is not None:
+        inputs = splits.prepare(inputs)
+    if splits.augment is not None:
+        generator.manual_seed(mix_seed(*place, 1))
+        inputs = splits.augment(inputs, generator)
+    return Batch(inputs, targets)
 
 
 def _loader(
@@ -283,7 +292,7 @@ class EvaluationBatches:
 
     def __init__(self, source: Source, splits: Splits, recipe: Recipe, device: torch.device, peers: Peers) -> None:
         self.source, self.splits, self.recipe, self.device, self.peers = source, splits, recipe, device, peers
-        self.resident, _ = place_data(source, recipe, device)
+        self.resident = place_data(source, recipe, device)[0] if source.by_index else None
         micro = -(-recipe.batch // (peers.world * recipe.accumulate))
         numbers = MANY_AT_ONCE * micro * math.prod(splits.facts.inputs or (FEW_NUMBERS,))
         many = recipe.program == "cuda_graphs" and recipe.task != "language" and numbers <= FEW_NUMBERS
@@ -297,11 +306,20 @@ class EvaluationBatches:
             yield _Key(mix_seed(self.recipe.seed, number, self.peers.rank, 3), numbers)
 
     def __iter__(self) -> Iterator[Batch]:
-        for fetched in self._fetched():
+        for fetched in self._fetched() if self.source.by_index else self._read():
             yield self._prepared(fetched)
+
+    def _read(self) -> Iterator[Batch]:
+        """From a loader: each process takes every n-th batch."""
+        assert isinstance(self.source, LoaderStream)
+        for number, given in enumerate(self.source.evaluation_pass()):
+            if number % self.peers.world == self.peers.rank:
+                yield moved(as_batch(given, "The loader of the evaluation data"), self.device)
 
     def idle(self) -> Iterator[Batch]:
         """As many batches as this process has fewer than the process with the most."""
+        if not self.source.by_index:
+            raise BadRecipe("A loader as evaluation data cannot be shared by sharded processes: return its dataset.")
         samples, world, rank = len(self.source), self.peers.world, self.peers.rank
         own, most = samples // world + (rank < samples % world), math.ceil(samples / world)
         key = _Key(mix_seed(self.recipe.seed, rank, 4), torch.arange(min(IDLE, samples)))

@@ -32,6 +32,8 @@ def constant_answer(parts: Parts, *, may_read: bool) -> ConstantAnswer | None:
     valid = parts.splits.valid
     if valid is None or not (may_read or (isinstance(parts.splits.train, Tensors) and isinstance(valid, Tensors))):
         return None
+    if not parts.splits.train.by_index or not valid.by_index:
+        return None  # reading a stream would move it
     train, asked, classes = _targets(parts.splits.train), _targets(valid), parts.splits.facts.classes
     return _answer(parts.task, parts.metric, train, asked, classes)
 

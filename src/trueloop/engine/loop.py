@@ -23,6 +23,7 @@ from trueloop.engine.programs.program import Program
 from trueloop.engine.recovery import Recovery
 from trueloop.engine.state import State
 from trueloop.engine.stop import Stop
+from trueloop.engine.stream_batches import StreamBatches
 from trueloop.engine.train import train as train_loop
 from trueloop.engine.training_log import TrainingLog
 from trueloop.engine.validation import Validation
@@ -49,6 +50,8 @@ class Loop:
         self.stop = Stop()
         self.program = program(parts, self.state)
         self.program.attach(self)
+        if isinstance(parts.batches, StreamBatches):
+            parts.batches.loop = self  # its batches may be made by the model as it is then
         replays = self.program.replays
         self.cadence = Cadence(parts.recipe, parts.total_steps, self.state, self.stop, parts.guard, replays)
         self.log = TrainingLog(parts, self.state, self.cadence)
@@ -175,6 +178,8 @@ class Loop:
             "means": self.log.means.state(),
             "schedules": {name: each.state_dict() for name, each in parts.schedules.items()},
         }
+        if isinstance(parts.batches, StreamBatches):
+            counters["stream"] = parts.batches.state_dict()
         models = {"model": parts.model} | ({"ema": parts.ema.model} if parts.ema else {})
         snapshot = parts.layout.snapshot(about, models, parts.optimizer, counters)
         if snapshot is not None:

@@ -17,6 +17,7 @@ from trueloop.data.source import tensors_in
 from trueloop.engine.batches import Batches
 from trueloop.engine.buffers import BufferSnapshot
 from trueloop.engine.evaluate import evaluating
+from trueloop.engine.stream_batches import StreamBatches
 from trueloop.errors import BadRecipe, TrueloopError
 from trueloop.parallel.strategy import Strategy
 
@@ -26,7 +27,7 @@ ROUNDING: Final = 1e-3  # of the largest output: sums in another order differ by
 
 
 @contextmanager
-def check_same_outputs(model: nn.Module, batches: Batches, strategy: Strategy) -> Iterator[None]:
+def check_same_outputs(model: nn.Module, batches: Batches | StreamBatches, strategy: Strategy) -> Iterator[None]:
     """Around `spread`. Raises BadRecipe if it changes the model's outputs. Checks nothing where no layer is split."""
     if not strategy.copies:
         yield
@@ -51,7 +52,7 @@ def _near(one: Tensor, other: Tensor) -> bool:
     return bool(torch.allclose(one, other, rtol=0.0, atol=ROUNDING * largest, equal_nan=True))
 
 
-def _answer(model: nn.Module, batches: Batches, strategy: Strategy) -> list[Tensor]:
+def _answer(model: nn.Module, batches: Batches | StreamBatches, strategy: Strategy) -> list[Tensor]:
     """Of the first batch, in eval mode. A model that fails only when split is reported here."""
     batch = batches.batch_at(0, 0) if batches.steps_per_epoch else None
     if batch is None:

@@ -18,6 +18,7 @@ from trueloop.engine.named_optimizers import NamedOptimizers
 from trueloop.engine.nonfinite_guard import Guard
 from trueloop.engine.precision import Precision
 from trueloop.engine.schedule import Schedule
+from trueloop.engine.stream_batches import StreamBatches
 from trueloop.engine.task import Task
 from trueloop.hook import Hook
 from trueloop.parallel.peers import Peers
@@ -40,7 +41,7 @@ class Parts:
     optimizer: torch.optim.Optimizer  # `named_optimizers` in the form of one, where there are some
     parameters: Sequence[Tensor]  # Those of the optimizer
     schedule: Schedule
-    batches: Batches
+    batches: Batches | StreamBatches
     precision: Precision
     guard: Guard
     strategy: Strategy

@@ -13,15 +13,17 @@ import torch
 from torch import Tensor, nn
 
 from trueloop.data.source import Batch, Source, moved
+from trueloop.data.stream import as_batch
 from trueloop.data.tensors import Tensors
 from trueloop.engine.evaluate import evaluating
 from trueloop.engine.layers import remove_after
+from trueloop.engine.loader_stream import LoaderStream
 from trueloop.engine.metrics import check_metrics
 from trueloop.engine.optimizer import optimizer_problems
 from trueloop.engine.parts import Parts
 from trueloop.engine.sample_order import micro_batch_sizes
 from trueloop.engine.torch_settings import pick_device
-from trueloop.errors import BadRecipe, TrueloopError
+from trueloop.errors import BadData, BadRecipe, TrueloopError
 from trueloop.measure.model import restored_buffers
 from trueloop.recipe.recipe import Recipe
 from trueloop.torch_private.modules import BatchNorm
@@ -81,8 +83,7 @@ def check_before_training(parts: Parts) -> None:
             batch = parts.batches.batch_at(0, number)
             if batch is not None:  # a process may have no share of a small batch
                 output = _answer(parts, batch, f"Batch {number} of the training data")
-        if output is not None:
-            _refuse_targets_anywhere(parts, output)
+        _refuse_targets_anywhere(parts, output)
     parts.strategy.settle(parts.model)
     _refuse_lone_sample(parts, values)
 
@@ -138,7 +139,7 @@ def _refuse_targets_anywhere(parts: Parts, output: Any) -> None:
     splits = parts.splits
     others = (("validation", splits.valid), ("test", splits.test))
     for name, source in (("training", splits.train), *others):
-        if isinstance(source, Tensors):
+        if isinstance(source, Tensors) and output is not None:
             parts.task.check_all(source.targets, output, f"The {name} data")
     for name, source in others:
         if source is not None:
@@ -146,7 +147,15 @@ def _refuse_targets_anywhere(parts: Parts, output: Any) -> None:
 
 
 def _first_of(parts: Parts, source: Source) -> Batch:
-    fetched = source.fetch(torch.arange(min(parts.recipe.batch, len(source))))
+    if isinstance(source, LoaderStream):
+        batches = source.evaluation_pass()
+        given = next(batches, None)
+        batches.close()
+        if given is None:
+            raise BadData("The loader of the evaluation data gave no batch. Nothing was trained: check its dataset.")
+        fetched = as_batch(given, "The loader of the evaluation data")
+    else:
+        fetched = source.fetch(torch.arange(min(parts.recipe.batch, len(source))))
     inputs, targets = moved(tuple(fetched), parts.device)
     return Batch(inputs if parts.splits.prepare is None else parts.splits.prepare(inputs), targets)
 

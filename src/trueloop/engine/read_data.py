@@ -2,6 +2,7 @@
 
 from trueloop.data.accept import as_splits
 from trueloop.data.source import Splits
+from trueloop.engine.loader_stream import as_stream
 from trueloop.engine.sample_order import mix_seed
 from trueloop.measure.randomness import fence
 from trueloop.recipe.call import call_own
@@ -15,4 +16,5 @@ def read_data(recipe: Recipe, request: DataRequest | None = None) -> Splits:
     same split again. The random states are left as they were. Errors of the user's code pass through."""
     with fence(mix_seed(recipe.seed, 3)):  # not the seed of the weights: their numbers would repeat those of the data
         request = request or DataRequest(seed=recipe.seed)
-        return as_splits(call_own("data", "def data(request)", recipe.data, request))
+        given = call_own("data", "def data(request)", recipe.data, request)
+        return as_splits(given, lambda each, split: as_stream(each, recipe, train=split == "train"))

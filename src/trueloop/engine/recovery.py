@@ -13,6 +13,7 @@ from trueloop.engine.own_groups import keep_options
 from trueloop.engine.parts import Parts
 from trueloop.engine.state import State
 from trueloop.engine.stop import Stop
+from trueloop.engine.stream_batches import StreamBatches
 from trueloop.engine.training_log import TrainingLog
 from trueloop.errors import BadCheckpoint
 from trueloop.hook import Ending
@@ -55,6 +56,8 @@ class Recovery:
             schedule.load_state_dict(training["schedules"][name])
         self.memory.clear()  # in place: others hold this very dict
         self.memory.update(moved(training["memory"], parts.device))
+        if isinstance(parts.batches, StreamBatches):
+            parts.batches.load_state_dict(training["stream"])
         saved, world = training["random"], parts.peers.world
         if len(saved) == world:
             restore_states(saved[parts.peers.rank])
@@ -118,6 +121,9 @@ class Recovery:
         events = [event for events in parts.peers.gather(found) for event in events]
         event = next((each for each in events if each.origin != "unknown"), events[0])
         parts.hooks.heard(replace(event, skipped=parts.recipe.on_nonfinite != "stop"))
+        if isinstance(parts.batches, StreamBatches):
+            where = "The layer is unknown: the batch came from a stream and cannot be made again."
+            return f"The loss or a gradient is non-finite at step {step + 1:,}. {where}"
         return describe_origin(event, epoch, batch)
 
     def _roll_back(self, position: Position, message: str) -> bool:

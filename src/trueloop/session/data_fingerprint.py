@@ -27,6 +27,8 @@ def fingerprint_of(splits: Splits, seed: int) -> dict[str, dict[str, Any]]:
 
 
 def _fingerprint(source: Source, seed: int) -> dict[str, Any]:
+    if not source.by_index:
+        return {"samples": 0, "digest": None}  # reading a stream would move it
     try:
         first, second = _read(source, seed).full_digest, _read(source, seed).full_digest
     except Exception:  # noqa: BLE001 - user code may raise anything; if the samples are bad, the training says so

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import torch
 
-from trueloop.data.source import tensors_in
+from trueloop.data.source import Source, tensors_in
 from trueloop.data.tensors import Tensors
 from trueloop.engine.constant_baseline import constant_answer
 from trueloop.engine.evaluate import evaluating
@@ -164,22 +164,28 @@ def _validation(parts: Parts) -> dict[str, Any] | None:
 def _data(parts: Parts) -> dict[str, Any]:
     splits = parts.splits
     return {
-        "train": len(splits.train),
-        "valid": None if splits.valid is None else len(splits.valid),
-        "test": None if splits.test is None else len(splits.test),
+        "train": _length(splits.train),
+        "valid": _length(splits.valid),
+        "test": _length(splits.test),
         "bytes": splits.train.nbytes(),
-        "where": "resident" if parts.batches.resident is not None else "loader",
+        "where": "resident" if parts.batches.resident is not None else "loader" if splits.train.by_index else "stream",
         "workers": parts.recipe.workers,
         "steps_per_epoch": parts.batches.steps_per_epoch,
         "augmented": splits.augment is not None,
     }
 
 
+def _length(source: Source | None) -> int | None:
+    return None if source is None or not source.by_index else len(source)
+
+
 def _inputs(parts: Parts) -> dict[str, Any]:
     """Statistics of the first batch as the model gets it: transformed and augmented."""
     batch = parts.batches.batch_at(0, 0)
     if batch is None:
-        raise ValueError("this process has no part in the first batch")
+        raise ValueError(
+            "this process has no part in the first batch, or it comes from a stream and cannot be made twice"
+        )
     tensors = [each for each in tensors_in(batch.inputs) if each.numel()]
     count = max(1, min(len(each) * VALUES // each.numel() for each in tensors))
     tensors = [each[:count] for each in tensors]

@@ -9,7 +9,7 @@ from torch.utils.data._utils import worker as loader_worker
 from torch.utils.data.dataloader import _BaseDataLoaderIter as LoaderIterator
 
 __all__ = ["LoaderIterator", "PendingBatch", "batches_yielded", "become_worker", "index_sampler", "iterated_dataset"]
-__all__ += ["pending_batch", "shut_down_workers", "stacks_samples"]
+__all__ += ["forget_workers", "pending_batch", "shut_down_workers", "stacks_samples"]
 
 _NEXT: Final[CodeType] = LoaderIterator.__next__.__code__
 
@@ -60,6 +60,12 @@ def shut_down_workers(source: Any) -> None:
     iterator = source._iterator if isinstance(source, DataLoader) else source
     if iterator is not None and hasattr(iterator, "_shutdown_workers"):
         iterator._shutdown_workers()
+
+
+def forget_workers(loader: Any) -> None:
+    """A loader with persistent workers starts new ones at its next epoch. 2.11+"""
+    shut_down_workers(loader)
+    loader._iterator = None
 
 
 def become_worker(number: int, workers: int, seed: int, dataset: Any) -> None:

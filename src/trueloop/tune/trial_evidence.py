@@ -135,8 +135,7 @@ def _perturb(model: nn.Module, seed: int) -> None:
 
 def _compared(loop: Loop, reference: Loop, number: int) -> dict[str, Any]:
     """Per layer: cosines with the reference, and of it with itself at perturbed weights; ratios of gradient norms."""
-    first = loop.parts.batches.batch_at(0, number % loop.parts.batches.steps_per_epoch)
-    assert first is not None, "a single process has a part in every batch"
+    first = loop.parts.batches.again(0, number % loop.parts.batches.steps_per_epoch)
     ours, theirs = _gradients(loop, first, 0), _gradients(reference, first, 0)
     _perturb(reference.parts.model, number + 1)
     beside = _gradients(reference, first, 1)

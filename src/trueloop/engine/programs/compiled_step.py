@@ -22,6 +22,7 @@ from torch import Tensor
 from torch.func import functional_call, functionalize, grad_and_value
 
 from trueloop.data.source import Batch
+from trueloop.engine.batches import Batches
 from trueloop.engine.parts import Parts
 from trueloop.engine.programs.eager import Eager
 from trueloop.engine.programs.hashed_dropout import HashedDropout, draw_seeds
@@ -61,6 +62,8 @@ class CompiledStep(Program):
         self.parts, self.state, self.compiler = parts, state, compiler
         if parts.device.type != "cpu":
             raise BadRecipe(f"program=compiled_step needs a CPU, and this run uses {parts.device}. {_FIX}")
+        if not isinstance(parts.batches, Batches):
+            raise BadRecipe(f"program=compiled_step needs samples by index, and these come from a stream. {_FIX}")
         self._eager = Eager(parts, state)
         trained = {id(parameter) for parameter in parts.parameters}
         named = [*parts.model.named_parameters(), *parts.model.named_buffers()]

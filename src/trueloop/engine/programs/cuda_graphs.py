@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from trueloop.data.source import Batch
-from trueloop.engine.batches import Window
+from trueloop.engine.batches import Batches, Window
 from trueloop.engine.compile_model import compile_model
 from trueloop.engine.nonfinite_guard import clear_gradients
 from trueloop.engine.parts import Parts
@@ -68,8 +68,9 @@ class CudaGraphs(Program):
         self.gathers_inside = parts.splits.augment is None  # not with augmentation, which seeds each batch
         if parts.peers.world > 1:
             raise BadRecipe(f"program=cuda_graphs needs one process, and there are {parts.peers.world}. {_FIX}")
-        if parts.batches.resident is None:
+        if not isinstance(parts.batches, Batches) or parts.batches.resident is None:
             raise BadRecipe(f"program=cuda_graphs needs the data on the device ({parts.batches.note}). {_FIX}")
+        self.batches = parts.batches
         self.update = DeviceUpdate(parts.optimizer, parts.guard.fused_step, compiled=parts.recipe.compile != "off")
         # steps of the recordings, rising from 1
         self.lengths = replay_lengths(parts.recipe.steps_per_replay, parts.recipe.log_every)
@@ -222,7 +223,7 @@ class CudaGraphs(Program):
             samples = min(parts.recipe.batch, parts.batches.samples - batch * parts.recipe.batch)
             steps = self.steps_to_replay(samples, next_look())
             if steps == 0:
-                yield parts.batches.window(self._numbers(epoch, batch, samples)[0], epoch, batch)
+                yield self.batches.window(self._numbers(epoch, batch, samples)[0], epoch, batch)
                 continue
             ends_epoch = batch + steps == parts.batches.steps_per_epoch
             yield Window((), steps * samples, ends_epoch, self._numbers(epoch, batch, samples, steps))
@@ -270,7 +271,7 @@ class CudaGraphs(Program):
     def _prepared(self, epoch: int, number: int, numbers: Tensor) -> Batch:
         resident = self.parts.batches.resident
         assert resident is not None
-        batch = self.parts.batches.prepare(resident.fetch(numbers), epoch, number)
+        batch = self.batches.prepare(resident.fetch(numbers), epoch, number)
         assert batch is not None
         return batch
 
@@ -280,7 +281,7 @@ class CudaGraphs(Program):
         return self._orders.of(epoch)[start : start + steps * samples].view(steps, samples)
 
     def _order(self, epoch: int) -> Tensor:
-        batches = self.parts.batches
+        batches = self.batches
         return epoch_order(batches.samples, self.parts.recipe.seed, epoch, batches.labels)
 
 

@@ -19,14 +19,16 @@ from typing import TYPE_CHECKING, Any, final
 import torch
 from torch import Tensor
 
-from trueloop.data.source import Batch, size_of
-from trueloop.engine.batches import Window, cut_batch
+from trueloop.data.cut import batch_size, cut
+from trueloop.data.source import Batch
+from trueloop.engine.batches import Window
 from trueloop.engine.fused_adam import FusedStep
 from trueloop.engine.nonfinite_guard import clear_gradients
 from trueloop.engine.parts import Parts
 from trueloop.engine.programs.program import Program
 from trueloop.engine.sample_order import micro_batch_sizes
 from trueloop.engine.state import State
+from trueloop.engine.stream_batches import StreamBatches
 from trueloop.errors import BadRecipe, did_you_mean
 from trueloop.recipe.call import call_own
 
@@ -73,7 +75,7 @@ class OwnStep(Program):
         self._set_rates()
         batch = window.micros[0]
         world = parts.strategy.sharers.world
-        self._share = 1.0 if world == 1 else 0.0 if window.idle else size_of(batch.inputs) / window.samples
+        self._share = 1.0 if world == 1 else 0.0 if window.idle else self._share_of(batch, window.samples)
         self._updates, self._overflow, self._losses = [], False, {}
         self._loss = torch.zeros((), device=parts.device)  # The sum of all losses of the step
         with parts.precision.autocast():
@@ -89,6 +91,12 @@ class OwnStep(Program):
         if parts.ema is not None and taken:
             parts.ema.follow(state.step)
         return self._norm, taken, self._overflow
+
+    def _share_of(self, batch: Any, samples: int) -> float:
+        """This process's share of the step; the streams of several processes give equal ones."""
+        if isinstance(self.parts.batches, StreamBatches):
+            return 1 / self.parts.strategy.sharers.world
+        return batch_size(batch, self.parts.splits.shared) / samples
 
     def backward(self, micro: Batch, divisor: int | float | Tensor, *, observed: bool = False) -> Tensor:
         raise NotImplementedError("A recipe's own step computes its backwards itself.")
@@ -137,9 +145,9 @@ class OwnStep(Program):
 
     def micros(self, batch: Any) -> Iterator[tuple[Any, float]]:
         recipe, world = self.parts.recipe, self.parts.strategy.sharers.world
-        samples, low = size_of(batch), 0
+        samples, low = batch_size(batch, self.parts.splits.shared), 0
         for size in micro_batch_sizes(samples, world, recipe.accumulate, recipe.batch):
-            yield cut_batch(batch, low, low + size), size / samples
+            yield cut(batch, low, low + size, self.parts.splits.shared), size / samples
             low += size
 
     def _name_of(self, optimizer: str) -> str:

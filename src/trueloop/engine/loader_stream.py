@@ -1,0 +1,207 @@
+"""Any loader as a stream: a DataLoader, an IterableDataset, a Hugging Face dataset, a StatefulDataLoader.
+
+A loader with `state_dict` and `load_state_dict` is resumed by them. Any other is read again from the start of its
+epoch: each epoch begins under a seed of (seed, epoch), and each batch is drawn under a seed of (seed, epoch, batch), so
+what is read again is the same. Neither changes the training's random states.
+"""
+
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, Final, final
+
+import torch
+from torch.utils.data import DataLoader, DistributedSampler, IterableDataset
+
+from trueloop.data.dataset import collate_rows
+from trueloop.data.stream import Stream
+from trueloop.engine.checkpoints import Stateful
+from trueloop.engine.sample_order import mix_seed
+from trueloop.engine.stop import ignore_signals
+from trueloop.errors import BadData
+from trueloop.measure.randomness import fence
+from trueloop.recipe.recipe import Recipe
+from trueloop.torch_private.dataloader import forget_workers, shut_down_workers
+
+__all__ = ["LoaderStream", "as_stream"]
+
+_END: Final = object()
+EVALUATION: Final = 5  # Keeps the seeds of evaluations apart from those of epochs
+
+
+def as_stream(given: Any, recipe: Recipe, *, train: bool) -> Stream | None:
+    """Of a loader of batches, or of an iterable dataset, whose samples become batches of the recipe's size; None: it is
+    not read by iterating."""
+    by_index = hasattr(given, "__getitem__") and hasattr(given, "__len__")
+    if not isinstance(given, (DataLoader, IterableDataset)) and (by_index or not hasattr(given, "__iter__")):
+        return None
+    if hasattr(given, "__next__"):
+        raise BadData(
+            f"The recipe's data returned a {type(given).__name__}, which can be read only once. Nothing was trained: "
+            "give an object whose __iter__ starts again (a DataLoader, an IterableDataset), or a trueloop.Stream."
+        )
+    if _gives_samples(given):
+        micro = -(-recipe.batch // recipe.accumulate)
+        given = DataLoader(
+            given,
+            batch_size=recipe.batch if train else recipe.evaluation_batch or micro,
+            drop_last=train and recipe.drop_last,
+            num_workers=recipe.workers,
+            prefetch_factor=recipe.prefetch if recipe.workers else None,
+            collate_fn=collate_rows,
+        )
+    return LoaderStream(given, recipe.seed)
+
+
+def _gives_samples(given: Any) -> bool:
+    """An iterable dataset gives samples; any other iterable gives batches."""
+    return isinstance(given, IterableDataset) or type(given).__module__.partition(".")[0] == "datasets"
+
+
+@final
+class LoaderStream(Stream):
+    """The passes over a loader, one after another."""
+
+    def __init__(self, loader: Any, seed: int) -> None:
+        self.loader, self.seed = loader, seed
+        self.passes = 0  # That are over
+        self.read = 0  # Batches of this pass that were given
+        self._iterator: Iterator[Any] | None = None
+        self._stateful = _stateful(loader)
+        if isinstance(loader, DataLoader) and loader.num_workers:
+            loader.worker_init_fn = _Worker(loader.worker_init_fn)
+
+    @property
+    def steps_per_epoch(self) -> int | None:
+        try:
+            return len(self.loader)
+        except TypeError:
+            return None  # an iterable without a length
+
+    @property
+    def samples_per_batch(self) -> int | None:
+        size = getattr(self.loader, "batch_size", None)
+        return size if isinstance(size, int) else None
+
+    @property
+    def shares(self) -> bool:
+        """Does each process of a run read a part of its own?"""
+        return (
+            not isinstance(self.loader, DataLoader)
+            or isinstance(self.loader.dataset, IterableDataset)
+            or any(isinstance(each, DistributedSampler) for each in _samplers(self.loader))
+        )
+
+    @property
+    def name(self) -> str:
+        dataset = getattr(self.loader, "dataset", None)
+        return type(dataset if _gives_samples(dataset) else self.loader).__name__
+
+    @property
+    def note(self) -> str:
+        said = f"data: batches from a {self.name}"
+        if self._stateful is not None:
+            return f"{said}; its state_dict is in every checkpoint"
+        return (
+            f"{said} without state_dict: a resume reads the epoch again up to its place. That is exact if the loader "
+            "draws only from torch's, NumPy's or Python's random numbers, and not for data that arrive over a network"
+        )
+
+    def next(self, loop: Any = None) -> Any:
+        while True:
+            if self._iterator is None:
+                self._iterator = self._open()
+            with fence(mix_seed(self.seed, self.passes, self.read)):
+                batch = next(self._iterator, _END)
+            if batch is not _END:
+                self.read += 1
+                return batch
+            if not self.read:
+                raise BadData(f"The training data's {self.name} gave no batch: check its dataset.")
+            self.passes, self.read, self._iterator = self.passes + 1, 0, None
+
+    def _open(self) -> Iterator[Any]:
+        """This pass, at its place."""
+        with fence(mix_seed(self.seed, self.passes)):
+            self._seed_pass(self.passes)
+            iterator: Iterator[Any] = iter(self.loader)
+        for number in range(0 if self._stateful is not None else self.read):
+            with fence(mix_seed(self.seed, self.passes, number)):
+                if next(iterator, _END) is _END:
+                    raise BadData(
+                        f"The {self.name} of the training data has {number:,} batches now, and gave "
+                        f"{self.read:,} before: the run cannot be resumed on data that changed."
+                    )
+        return iterator
+
+    def _seed_pass(self, number: int) -> None:
+        """Everything that a pass draws from, as in a process that begins with it."""
+        if isinstance(self.loader, DataLoader) and not isinstance(self.loader, Stateful):
+            forget_workers(self.loader)  # persistent ones would continue their random numbers from the pass before
+        for each in (self.loader, *_samplers(self.loader)):
+            generator = getattr(each, "generator", None)
+            if isinstance(generator, torch.Generator):
+                generator.manual_seed(mix_seed(self.seed, number))
+        for each in (*_samplers(self.loader), getattr(self.loader, "dataset", None), self.loader):
+            if callable(set_epoch := getattr(each, "set_epoch", None)):
+                set_epoch(number)
+
+    def evaluation_pass(self) -> Generator[Any, None, None]:
+        """All batches once, the same each time."""
+        with fence(mix_seed(self.seed, EVALUATION)):
+            self._seed_pass(0)
+            iterator = iter(self.loader)
+        try:
+            number = 0
+            while True:
+                with fence(mix_seed(self.seed, EVALUATION, number)):
+                    batch = next(iterator, _END)
+                if batch is _END:
+                    break
+                yield batch
+                number += 1
+        finally:
+            shut_down_workers(iterator)
+
+    def state_dict(self) -> dict[str, Any]:
+        state: dict[str, Any] = {"passes": self.passes, "read": self.read}
+        if self._stateful is not None:
+            with fence(mix_seed(self.seed, self.passes)):  # one that has not begun may begin here
+                state["loader"] = self._stateful.state_dict()
+        return state
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.close()
+        self.passes, self.read = int(state["passes"]), int(state["read"])
+        if self._stateful is not None and "loader" in state:
+            self._stateful.load_state_dict(state["loader"])
+
+    def close(self) -> None:
+        iterator, self._iterator = self._iterator, None
+        if iterator is not None:
+            shut_down_workers(iterator)
+
+
+def _samplers(loader: Any) -> list[Any]:
+    outer = getattr(loader, "batch_sampler", None)
+    found = (getattr(loader, "sampler", None), outer, getattr(outer, "sampler", None))
+    return [each for each in found if each is not None]
+
+
+def _stateful(loader: Any) -> Stateful | None:
+    """What has the position in the data: the loader, or the dataset that it reads in this process."""
+    if isinstance(loader, Stateful):
+        return loader
+    here = isinstance(loader, DataLoader) and loader.num_workers == 0 and _gives_samples(loader.dataset)
+    return loader.dataset if here and isinstance(loader.dataset, Stateful) else None
+
+
+@final
+class _Worker:
+    """The user's worker_init_fn, in a worker that leaves Ctrl-C to the training process."""
+
+    def __init__(self, own: Callable[[int], None] | None) -> None:
+        self.own = own
+
+    def __call__(self, number: int) -> None:
+        ignore_signals(number)
+        if self.own is not None:
+            self.own(number)
