@@ -84,6 +84,9 @@ class Hook(ABC):  # noqa: B024 - no method is required
     def logged(self, row: Row) -> None:
         """Metrics of training, validation or test; statistics of layers."""
 
+    def progressed(self, row: Row) -> None:
+        """The run lives: its step now, a few times per second. For displays; the metrics are in `logged`."""
+
     def saved(self, step: int, path: str) -> None:
         """A checkpoint is complete on disk."""
 
@@ -115,6 +118,9 @@ class Hooks(Hook):
 
     def logged(self, row: Row) -> None:
         self._all("logged", row)
+
+    def progressed(self, row: Row) -> None:
+        self._all("progressed", row)
 
     def saved(self, step: int, path: str) -> None:
         self._all("saved", step, path)

@@ -192,7 +192,7 @@ def everything(**options: Any) -> Any:
 def test_a_resumed_run_ends_with_the_same_bits_and_the_same_lines(at: int) -> None:
     whole = ran(everything())
     store = Memory()
-    cut, _, _ = begin(everything(), store)
+    cut, kept, _ = begin(everything(), store)
     cut = with_parts(cut, total_steps=16)
     stop_after(cut, at)
     assert train(cut).reason == "signal"
@@ -201,8 +201,8 @@ def test_a_resumed_run_ends_with_the_same_bits_and_the_same_lines(at: int) -> No
     assert whole.loop.parts.ema is not None
     assert resumed.loop.parts.ema is not None
     assert same_bits(whole.loop.parts.ema.model.state_dict(), resumed.loop.parts.ema.model.state_dict())
-    lines = [(row.step, row.values["loss"]) for row in whole.kept.rows if row.step > at]
-    assert [(row.step, row.values["loss"]) for row in resumed.kept.rows] == lines
+    lines = [(row.kind, row.step, row.values["loss"]) for row in whole.kept.rows]
+    assert [(row.kind, row.step, row.values["loss"]) for row in (*kept.rows, *resumed.kept.rows)] == lines
 
 
 def stop_after(loop: Loop, steps: int) -> None:
@@ -224,10 +224,16 @@ def test_a_signal_ends_the_step_saves_and_leaves() -> None:
     assert read_contents(store, "step-00000006").about["step"] == 6
 
 
-def test_a_signal_in_the_last_step_does_not_spoil_a_finished_run() -> None:
-    loop, _, _ = begin(SMALL)
+def test_a_signal_in_the_last_step_leaves_only_the_evaluation_to_a_resume() -> None:
+    store = Memory()
+    whole, (loop, _, _) = ran(SMALL), begin(SMALL, store)
     stop_after(loop, 12)
-    assert train(loop).reason == "finished"
+    assert train(loop).reason == "signal"
+    resumed = ran(SMALL, store, go_on=True)
+    assert resumed.ending.reason == "finished"
+    assert resumed.losses == []
+    assert same_bits(whole.weights, resumed.weights)
+    assert [row.kind for row in resumed.kept.rows] == ["valid"]
 
 
 def test_a_finished_run_that_is_resumed_takes_no_step() -> None:

@@ -172,3 +172,17 @@ def test_a_full_disk_stops_the_run_with_a_sentence(tmp_path: Path) -> None:
     assert about["status"] == "running"  # which could not be changed any more: the list says 'killed'
     assert summary_of(tmp_path / "tiny").status == "killed"
     assert list(read_rows(tmp_path / "tiny"))
+
+
+def test_displays_hear_of_the_first_step_and_the_metrics_keep_their_rows(tmp_path: Path) -> None:
+    class Shown(Hook):
+        rows: list[Row] = []
+
+        def progressed(self, row: Row) -> None:
+            self.rows.append(row)
+
+    shown = Shown()
+    train(replace(RECIPE, log_every=20), name="rare", runs=tmp_path, hooks=[shown])
+    assert shown.rows[0].step == 1
+    assert shown.rows[0].values["loss"] > 0
+    assert [row.step for row in read_rows(tmp_path / "rare", ("train",))] == [20, 24]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.track.rows import Terminal, finished, on_test, start, told, trained, validated
+from tests.waiting import Clock
 from trueloop.hook import Ending, Row
 from trueloop.report.units import duration, number
 from trueloop.track.display import choose_display
@@ -158,3 +160,16 @@ def test_without_colours_it_is_still_the_bar(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("NO_COLOR", "1")
     assert isinstance(choose_display(Terminal()), ProgressBar)
+
+
+def test_a_first_line_soon_and_then_one_at_least_every_ten_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, to = Clock(monkeypatch), io.StringIO()
+    log = PlainLog(to)
+    log.started(start(notes=()))
+    for step in range(1, 100):  # one step takes half a second, and log_every is 50
+        clock.move(0.5)
+        if step % 50 == 0:
+            log.logged(trained(step))
+        else:
+            log.progressed(Row("train", step, step / 20, {"loss": 0.5}))
+    assert re.findall(r"^step +(\d+)/", to.getvalue(), re.MULTILINE) == ["1", "21", "41", "50", "70", "90"]

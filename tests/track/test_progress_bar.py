@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tests.track.rows import Terminal, finished, on_test, start, told, trained, validated
-from trueloop.hook import Ending
+from trueloop.hook import Ending, Row
 from trueloop.track.progress_bar import PAUSE, ProgressBar
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
@@ -169,3 +169,19 @@ def test_a_terminal_that_was_closed_does_not_end_the_run(clock: Clock) -> None:
     bar.noted("a line that nobody sees")
     bar.logged(validated(60, 0.9))
     bar.ended(finished())
+
+
+def test_it_is_drawn_after_the_first_step_however_seldom_the_loop_logs(clock: Clock) -> None:
+    bar = ProgressBar(Terminal(), clock=clock, width=110)
+    bar.started(start(total=760))
+    try:
+        bar.progressed(Row("train", 1, 0.05, {"loss": 2.3}))
+        assert "step 1/760" in picture(bar)[0]
+        assert "loss 2.3000" in picture(bar)[1]
+        bar.logged(trained(50, 0.231))
+        clock.now += PAUSE
+        bar.progressed(Row("train", 60, 3.0, {"loss": 0.2}))
+        assert "step 60/760" in picture(bar)[0]
+        assert picture(bar)[1].strip() == "loss 0.2000  1,740 samples/s  data 1%  412 MB", "the speed of the last row"
+    finally:
+        bar.ended(finished())

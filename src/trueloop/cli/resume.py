@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from trueloop.cli.lasting_output import lasting_output
 from trueloop.cli.options import Parser
 from trueloop.cli.rank import agree_exit_code, leave_exit_code, rank_peers
 from trueloop.cli.recipe_options import settings_of
@@ -56,7 +57,7 @@ def resume(arguments: list[str]) -> int:
     from trueloop.session.train import resume as resume_run
 
     hooks = (QuietDisplay(),) if options.quiet else None
-    with end_run_on_hang(options.hang_after), rank_peers() as peers:
+    with lasting_output(), end_run_on_hang(options.hang_after), rank_peers() as peers:
         how = {"download": options.download, "origin": kept, "hooks": hooks, "hand_on_signals": False}
         how["accept_changes"] = options.accept_changes
         code = agree_exit_code(peers, finish(resume_run(recipe, options.run, **how)))

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trueloop.cli.lasting_output import lasting_output
 from trueloop.cli.options import Parser, one_of
 from trueloop.cli.rank import agree_exit_code, find_launched_run, is_speaker, leave_exit_code, rank_peers
 from trueloop.cli.recipe_options import (
@@ -81,7 +82,7 @@ def train(arguments: list[str]) -> int:
         "hand_on_signals": False,
         "hooks": (QuietDisplay(),) if options.quiet else None,
     }
-    with end_run_on_hang(options.hang_after), rank_peers() as peers:
+    with lasting_output(), end_run_on_hang(options.hang_after), rank_peers() as peers:
         begun = find_launched_run(peers, options.runs)
         if begun is None:
             where = {"name": options.name, "runs": options.runs, "data": options.data, "baseline": options.baseline}

@@ -139,6 +139,10 @@ class Loop:
         """One per optimizer step, or per replay of several, until the run is finished. `next_look`: the next step that
         an observer wants to see, which is not replayed; the default: every step."""
         try:
+            if self.state.evaluation_due:  # the run was stopped in the middle of it
+                best = self.validation.evaluate()
+                if best or self.cadence.time_to_save(evaluated=True):
+                    self.save()
             if self.cadence.finished():
                 return
             self.program.prepare()

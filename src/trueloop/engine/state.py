@@ -23,6 +23,7 @@ class State:
     plateau_factor: float = 1.0  # What the plateau schedule has come down to
     plateau_worse: int = 0
     over: bool = False  # Early stopping ends the run
+    evaluation_due: bool = False  # A signal interrupted the evaluation of this step: a resume begins with it
 
     def advance(self, ends_epoch: bool, steps: int = 1) -> None:
         self.step += steps

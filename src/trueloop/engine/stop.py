@@ -1,19 +1,25 @@
-"""SIGTERM and SIGINT end the current step, save, and stop the run. A second Ctrl-C does not wait."""
+"""SIGTERM, SIGINT and SIGHUP end the current step or evaluation, save, and stop the run. A second Ctrl-C does not
+wait."""
 
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, Final, final
+from typing import Any, Final, TypeVar, final
 
 from trueloop.hook import Ending
 
-__all__ = ["Stop", "catch_signals", "ignore_signals"]
+__all__ = ["Interrupted", "Stop", "catch_signals", "ignore_signals"]
 
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+Item = TypeVar("Item")
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # SIGHUP: the terminal was closed
 _PATIENCE: Final = 60  # Seconds in which a run that was asked to stop takes its last batches
+
+
+class Interrupted(Exception):
+    """A signal asked the run to stop in the middle of an evaluation."""
 
 
 @final
@@ -29,6 +35,13 @@ class Stop:
         if self.signal == signal.SIGINT and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.signal = number
+
+    def interruptible(self, items: Iterable[Item]) -> Iterator[Item]:
+        """The same items; raises Interrupted before the next one when a signal has asked to stop."""
+        for item in items:
+            if self.signal:
+                raise Interrupted
+            yield item
 
 
 @contextmanager
@@ -49,9 +62,10 @@ def catch_signals(stop: Stop) -> Iterator[None]:
 
 
 def ignore_signals(worker: int = 0) -> None:
-    """For a DataLoader worker: Ctrl-C and a SIGTERM to the process group are meant for the training process, which
-    still needs its batches, and ends its workers itself. After a single SIGTERM (from a process that fails and waits
-    for its workers) a worker exits after a while, so nothing waits forever; after a second one, at once."""
+    """For a DataLoader worker: Ctrl-C, and a SIGTERM or SIGHUP to the process group, are meant for the training
+    process, which still needs its batches, and ends its workers itself. After a single SIGTERM (from a process that
+    fails and waits for its workers) a worker exits after a while, so nothing waits forever; after a second one, at
+    once."""
     received = 0
 
     def on_sigterm(number: int, frame: FrameType | None) -> None:
@@ -62,4 +76,5 @@ def ignore_signals(worker: int = 0) -> None:
         signal.alarm(_PATIENCE)
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, on_sigterm)

@@ -65,6 +65,8 @@ def train(loop: Loop) -> Ending:
             if cadence.time_to_log():
                 loop.log.log(norm, samples)
                 samples = 0
+            else:
+                loop.log.show_progress()  # by time
             evaluated = cadence.time_to_evaluate(window.ends_epoch)
             if loop.copies_differ(evaluated):
                 continue  # the run ends here: its processes train different models

@@ -3,7 +3,7 @@
 import math
 import sys
 import time
-from typing import Any, final
+from typing import Any, Final, final
 
 import torch
 from torch import Tensor
@@ -18,6 +18,9 @@ from trueloop.hook import Row
 
 __all__ = ["TrainingLog"]
 
+SHOWN: Final = 0.25  # seconds between two signs of life, for the displays
+SHOWN_BY_DEVICE: Final = 1.0  # the same where the host waits for the device to read the loss
+
 
 @final
 class TrainingLog:
@@ -27,11 +30,22 @@ class TrainingLog:
         self.parts, self.state, self.cadence = parts, state, cadence
         self.means = RunningMeans(parts.device)  # Values of the user's own, by name
         self.clock = time.perf_counter()  # when the last row was written, plus time that is not training (evaluation)
+        self._shown = -math.inf
         self._rows: list[tuple[int, float, dict[str, float]]] = []
         self._heading: tuple[int, float, dict[str, float], int] = (0, 0.0, {}, 0)  # step, epoch, rates, samples
 
     def epoch(self) -> float:
         return self.state.step / self.parts.batches.steps_per_epoch
+
+    def show_progress(self) -> None:
+        """By time, not by steps; the first at once. Without a loss where steps are replayed: nobody waits there."""
+        now, waits = time.perf_counter(), self.parts.device.type != "cpu" and not self.cadence.replays
+        if now - self._shown < (SHOWN_BY_DEVICE if waits else SHOWN):
+            return
+        self._shown = now
+        losses, steps = (0.0, 0) if self.cadence.replays else self.parts.guard.losses()
+        values = {"loss": losses / steps} if steps else {}
+        self.parts.hooks.progressed(Row("train", self.state.step, self.epoch(), values))
 
     def log(self, norm: Tensor, samples: int) -> None:
         """One row. The host waits for the device, except where steps are replayed: there the row follows later."""

@@ -13,7 +13,7 @@ from trueloop.engine.evaluate import evaluate
 from trueloop.engine.own_evaluation import evaluate_own, evaluates_without_data
 from trueloop.engine.parts import Parts
 from trueloop.engine.state import State
-from trueloop.engine.stop import Stop
+from trueloop.engine.stop import Interrupted, Stop
 from trueloop.engine.training_log import TrainingLog
 from trueloop.hook import Ending, Row
 
@@ -36,7 +36,13 @@ class Validation:
         if parts.splits.valid is None and not evaluates_without_data(recipe):
             return False
         started = time.perf_counter()
-        values = self.measure(parts.ema.model if parts.ema else parts.model, parts.splits.valid)
+        try:
+            values = self.measure(parts.ema.model if parts.ema else parts.model, parts.splits.valid)
+        except Interrupted:
+            state.evaluation_due = True
+            self.stop.ending = Ending("signal", state.step, signal=self.stop.signal)
+            return False
+        state.evaluation_due = False
         self.log.clock += time.perf_counter() - started  # samples per second count training only
         value = values[parts.metric]
         sign = 1 if parts.higher_is_better else -1
@@ -71,7 +77,8 @@ class Validation:
 
     def measure(self, model: nn.Module, source: Source | None) -> dict[str, float]:
         """Loss and metrics of a model on a split. Its samples are moved to the device once. None: the recipe's own
-        evaluation needs no data."""
+        evaluation needs no data. Raises Interrupted, but not with several processes: they could not agree in the
+        middle of an evaluation."""
         parts, sharers = self.parts, self.parts.strategy.sharers
         if source is None:
             return evaluate_own(parts.recipe, model, (), parts.device, parts.precision, sharers)
@@ -79,10 +86,11 @@ class Validation:
             self._batches[source] = EvaluationBatches(source, parts.splits, parts.recipe, parts.device, sharers)
         parts.share_buffers(model)
         batches = self._batches[source]
+        watched = self.stop.interruptible(batches) if parts.peers.world == 1 else batches
         if parts.recipe.evaluate is not None:
-            return evaluate_own(parts.recipe, model, batches, parts.device, parts.precision, sharers)
+            return evaluate_own(parts.recipe, model, watched, parts.device, parts.precision, sharers)
         idle = batches.idle() if parts.strategy.in_step else ()
         metrics = parts.recipe.metrics
-        values = evaluate(model, batches, parts.task, parts.device, parts.precision, sharers, idle, metrics)
+        values = evaluate(model, watched, parts.task, parts.device, parts.precision, sharers, idle, metrics)
         parts.strategy.settle(model)
         return values

@@ -21,6 +21,7 @@ from trueloop.engine.constant_baseline import constant_answer
 from trueloop.engine.loop import Loop
 from trueloop.engine.preflight import check_before_training, machine_problems
 from trueloop.engine.schedule import lr_note
+from trueloop.engine.stop import Interrupted, catch_signals
 from trueloop.engine.torch_settings import pick_device
 from trueloop.engine.train import train as run_loop
 from trueloop.errors import BadCheckpoint, CannotSave, MissingExtra, Misuse
@@ -309,7 +310,15 @@ def _finish(loop: Loop, ending: Ending, folder: RunFolder) -> Ending:
         _load_best(loop, best)
     if parts.splits.test is None:
         return ending
-    test = loop.validation.measure(parts.model, parts.splits.test)
+    with catch_signals(loop.stop):
+        try:
+            test = loop.validation.measure(parts.model, parts.splits.test)
+        except Interrupted:
+            said = (
+                f"Stopped by signal {loop.stop.signal} while testing; all {state.step:,} steps are trained and saved."
+            )
+            said += f" Continue with: trueloop resume {folder.path}"
+            return replace(ending, reason="signal", signal=loop.stop.signal, message=said)
     parts.hooks.logged(Row("test", state.best_step or state.step, loop.log.epoch(), test))
     return replace(ending, test=test)
 

@@ -7,12 +7,15 @@ valid  step 152  accuracy 0.9850  loss 0.0541  best
 import os
 import sys
 import time
-from typing import TextIO, final
+from contextlib import suppress
+from typing import Final, TextIO, final
 
 from trueloop.hook import Ending, Hook, Row, Start
 from trueloop.track.log_lines import closing, metrics, opening, speed
 
 __all__ = ["PlainLog"]
+
+QUIET: Final = 10.0  # seconds without a line, at most, while steps are taken
 
 
 @final
@@ -24,6 +27,7 @@ class PlainLog(Hook):
         self.total = 0
         self.folder = ""
         self.begun = time.monotonic()
+        self.last: float | None = None  # when the last row was printed
 
     def started(self, start: Start) -> None:
         self.total, self.folder, self.begun = start.total_steps, start.folder, time.monotonic()
@@ -34,10 +38,18 @@ class PlainLog(Hook):
         if row.kind in ("layers", "test"):  # too much for a line; `closing` prints the test
             return
         if row.kind == "train":
-            where = f"step {row.step:>{len(str(self.total))}}/{self.total}  epoch {row.epoch:5.1f}"
-            self._say("  ".join([where, *metrics(row), *speed(row)]))
+            self._say("  ".join([self._where(row), *metrics(row), *speed(row)]))
         else:
             self._say("  ".join([f"{row.kind}  step {row.step}", *metrics(row), *(["best"] if row.best else [])]))
+
+    def progressed(self, row: Row) -> None:
+        """A line soon after the first step, and where log_every rows are rare."""
+        if self.last is None or time.monotonic() - self.last >= QUIET:
+            self._say("  ".join([self._where(row), *metrics(row)]))
+
+    def _where(self, row: Row) -> str:
+        self.last = time.monotonic()
+        return f"step {row.step:>{len(str(self.total))}}/{self.total}  epoch {row.epoch:5.1f}"
 
     def noted(self, sentence: str) -> None:
         self._say(sentence)
@@ -60,4 +72,6 @@ class PlainLog(Hook):
             # Python would complain again when it flushes at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         kept = f" Its metrics are in {self.folder}." if self.folder else ""
-        sys.stderr.write(f"trueloop: the log can no longer be written ({error.strerror}). The run continues.{kept}\n")
+        said = f"trueloop: the log can no longer be written ({error.strerror}). The run continues.{kept}\n"
+        with suppress(OSError):  # stderr may lead to the same pipe: `2>&1 | head`
+            sys.stderr.write(said)

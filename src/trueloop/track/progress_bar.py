@@ -3,12 +3,13 @@
     digits ━━━━━━━━━━━━━━━━━━━━━━━━━╸───────────────  62%  step 470/760  epoch 24.7  0:04 left
            loss 0.0123  accuracy 0.9850  1,740 samples/s  data 1%  412 MB
 
-It is drawn when the loop logs, at most a few times per second, and not by a thread: it costs the steps nothing.
+It is drawn by the loop, a few times per second, and not by a thread: it costs the steps nothing.
 """
 
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, TextIO, final
 
 from rich.console import Console, Group
@@ -52,14 +53,21 @@ class ProgressBar(Hook):
 
     def logged(self, row: Row) -> None:
         if row.kind == "train":
-            self.row = row
-            self.first = self.first or (row.step, self.clock())
-            if self.clock() - self.drawn >= PAUSE:
-                self._draw()
+            self._show(row)
         elif row.kind == "valid":
             self.valid = row
             text = "  ".join([f"valid  step {row.step}", *metrics(row)])
             self._print(text, "", "  best" if row.best else "", "green")
+
+    def progressed(self, row: Row) -> None:
+        known = self.row.values if self.row else {}
+        self._show(replace(row, values={**known, **row.values}))
+
+    def _show(self, row: Row) -> None:
+        begins, self.row = self.first is None, row
+        self.first = self.first or (row.step, self.clock())
+        if begins or self.clock() - self.drawn >= PAUSE:
+            self._draw()
 
     def noted(self, sentence: str) -> None:
         self._print(sentence, "yellow")
@@ -102,7 +110,8 @@ class ProgressBar(Hook):
         room = self.console.width - len(start.name) - len(text) - 2
         bar = self._bar(share, min(LONGEST, room)) if room >= 5 else Text()
         first = Text.assemble((start.name, "bold"), " ", bar, " ", text, no_wrap=True, overflow="ellipsis")
-        facts = [f"loss {number(row.values.get('loss', 0.0))}", *self._reached(), *speed(row)]
+        loss = [f"loss {number(row.values['loss'])}"] if "loss" in row.values else []
+        facts = [*loss, *self._reached(), *speed(row)]
         second = Text(" " * (len(start.name) + 1) + "  ".join(facts), style="dim", no_wrap=True, overflow="ellipsis")
         return Group(first, second)
 

@@ -1,0 +1,128 @@
+"""Signals in the middle of an evaluation, and a terminal that is closed: the run stops at once, has saved, and its
+resume ends with the bits of a run that nobody disturbed."""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import pytest
+from torch import nn
+
+from tests.conftest import in_child
+from tests.session.stopping import at_forward, recipe_of, signalling
+from tests.torture.bits import differences, remains
+from tests.torture.recipes import SCENARIOS, network
+from trueloop.cli.train import exit_code
+from trueloop.recipe.recipe import Recipe
+from trueloop.session.folder import read_about
+from trueloop.session.train import resume, train
+
+BATCHES = 10  # of each evaluation
+
+
+def settled(scenario: str) -> Recipe:
+    return recipe_of(scenario, evaluation_batch=16, evaluate_every=None)
+
+
+def at_evaluation(
+    recipe: Recipe, number: int, work: Callable[[], object], seen_file: Path, resumed: bool = False
+) -> Recipe:
+    """Something happens in the model's nth evaluation forward; the file counts all of them."""
+
+    @functools.wraps(network)
+    def build() -> nn.Module:
+        model, seen, begun = network(), 0, resumed
+
+        def count(module: nn.Module, inputs: Any) -> None:
+            nonlocal seen, begun
+            begun = begun or module.training  # before the first step the model is tried
+            if begun and not module.training:
+                seen += 1
+                seen_file.write_text(str(seen))
+                if seen == number:
+                    work()
+
+        model.register_forward_pre_hook(count)
+        return model
+
+    return replace(recipe, model=build)
+
+
+def trained(recipe: Recipe, run: Path) -> tuple[int, str]:
+    def work() -> tuple[int, str]:
+        if run.exists():
+            done = resume(recipe, run, hooks=[], hand_on_signals=False)
+        else:
+            done = train(recipe, name=run.name, runs=run.parent, hooks=[], hand_on_signals=False)
+        return exit_code(done.ending), done.ending.message
+
+    code, words = in_child(work)
+    return code, words
+
+
+@cache
+def undisturbed(scenario: str) -> dict[str, Any]:
+    run = Path(mkdtemp()) / "undisturbed"
+    assert trained(settled(scenario), run)[0] == 0
+    return remains(run)
+
+
+@pytest.mark.parametrize("scenario", [each.name for each in SCENARIOS if each.name != "own-step"])  # its own models
+@pytest.mark.parametrize("forward", [3, 2 * BATCHES + 4, 3 * BATCHES + 4], ids=["first", "last", "test"])
+def test_a_signal_during_an_evaluation_does_not_wait_for_its_end(tmp_path: Path, scenario: str, forward: int) -> None:
+    run, seen = tmp_path / "run", tmp_path / "seen"
+    code, words = trained(at_evaluation(settled(scenario), forward, signalling(signal.SIGTERM), seen), run)
+    assert code == 143
+    assert f"trueloop resume {run}" in words
+    assert int(seen.read_text()) == forward, "it evaluated on after the signal"
+    about = read_about(run)
+    assert about["status"] == "signal"
+    assert about["step"] == remains(run)["last checkpoint"]["about"]["step"] > 0
+    assert trained(settled(scenario), run)[0] == 0
+    assert not list(differences(undisturbed(scenario), remains(run)))
+
+
+def test_an_interrupted_evaluation_may_be_interrupted_again(tmp_path: Path) -> None:
+    run, seen = tmp_path / "run", tmp_path / "seen"
+    for forward in (13, 2):
+        stopped = at_evaluation(settled("resident"), forward, signalling(signal.SIGTERM), seen, resumed=forward == 2)
+        assert trained(stopped, run)[0] == 143
+        assert read_about(run)["step"] == remains(run)["last checkpoint"]["about"]["step"]
+    assert trained(settled("resident"), run)[0] == 0
+    assert not list(differences(undisturbed("resident"), remains(run)))
+
+
+@pytest.mark.parametrize("to", ["process", "group"])
+def test_a_closed_terminal_saves_and_ends_the_run(tmp_path: Path, to: str) -> None:
+    run = tmp_path / "run"
+    hang_up = signalling(signal.SIGHUP) if to == "process" else functools.partial(os.killpg, 0, signal.SIGHUP)
+
+    def work() -> int:
+        os.setsid()
+        recipe = at_forward(settled("workers"), 26, hang_up)
+        return exit_code(train(recipe, name=run.name, runs=run.parent, hooks=[], hand_on_signals=False).ending)
+
+    assert in_child(work) == 128 + signal.SIGHUP
+    assert read_about(run)["status"] == "signal"
+    assert trained(settled("workers"), run)[0] == 0
+    assert not list(differences(undisturbed("workers"), remains(run)))
+
+
+def test_a_run_shielded_from_a_closed_terminal_stays_shielded(tmp_path: Path) -> None:
+    """nohup ignores SIGHUP for it."""
+    run = tmp_path / "run"
+
+    def work() -> int:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        recipe = at_forward(settled("resident"), 26, signalling(signal.SIGHUP))
+        return exit_code(train(recipe, name=run.name, runs=run.parent, hooks=[], hand_on_signals=False).ending)
+
+    assert in_child(work) == 0
