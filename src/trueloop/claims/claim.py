@@ -18,6 +18,7 @@ class Claim(ABC):
 
     name: ClassVar[str]
     healthy: ClassVar[str]  # the result where it holds: 'the loss falls below 1 % of the initial loss'
+    tests_own_step: ClassVar[bool] = False  # can it test a recipe whose step, and so whose losses, are its own?
     causes: ClassVar[tuple[Cause, ...]]  # why it may fail, most likely first, each with the cheapest check
 
     @abstractmethod

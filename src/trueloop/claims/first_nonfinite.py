@@ -38,6 +38,7 @@ EARLIER = Cause("an earlier step or the loaded checkpoint wrote it", "look at th
 @final
 class FirstNonfinite(Claim):
     name = "first-nonfinite"
+    tests_own_step = True
     healthy = f"every loss and every gradient of the first {STEPS} steps is finite"
     causes: ClassVar[tuple[Cause, ...]] = (DOMAIN, GRADIENT, DATA, GROWTH, OVERFLOW, EARLIER)
 

@@ -40,6 +40,7 @@ UNSHUFFLED = Cause("the loader does not shuffle", "`DataLoader(..., shuffle=True
 @final
 class LoaderOrderIsSeeded(Claim):
     name = "loader-order-is-seeded"
+    tests_own_step = True
     healthy = "two runs with one seed get the same batches; a different epoch or seed gets different ones"
     causes: ClassVar[tuple[Cause, ...]] = (UNSEEDED, READ, OWN, RESEEDED, UNSHUFFLED)
 

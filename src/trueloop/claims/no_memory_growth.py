@@ -59,6 +59,7 @@ KEEPS_MEMORY = Cause("arrays or Python objects are collected and never released"
 @final
 class NoMemoryGrowth(Claim):
     name = "no-memory-growth"
+    tests_own_step = True
     healthy = "after the first third of the steps, living tensors, graph nodes, hooks and memory stay constant"
     causes: ClassVar[tuple[Cause, ...]] = (
         *(KEEPS_GRAPHS, KEEPS_TENSORS, KEEPS_HOOKS),

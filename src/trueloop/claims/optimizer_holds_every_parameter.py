@@ -18,6 +18,7 @@ __all__ = ["OptimizerHoldsEveryParameter"]
 @final
 class OptimizerHoldsEveryParameter(Claim):
     name = "optimizer-holds-every-parameter"
+    tests_own_step = True
     healthy = "all parameters with requires_grad=True are in a parameter group of the optimizer"
     causes: ClassVar[tuple[Cause, ...]] = (
         Cause("a layer was created or replaced after the optimizer", "build it last, from `model.parameters()`"),

@@ -30,7 +30,7 @@ def prove(
     for claim in claims:
         began = time.perf_counter()
         try:
-            proof = claim.try_recipe(subject) if isinstance(subject, RecipeSubject) else claim.try_script(subject)
+            proof = _try(claim, subject)
         except NotByIndex as error:
             proof = claim.unproved(str(error).rstrip("."))
         except TrueloopError:
@@ -41,6 +41,14 @@ def prove(
         proofs.append(replace(proof, seconds=time.perf_counter() - began, when=time.time()))
         report(proofs[-1])
     return Proofs(named, tuple(proofs), tuple(failures))
+
+
+def _try(claim: Claim, subject: RecipeSubject | ScriptSubject) -> Proof:
+    if isinstance(subject, ScriptSubject):
+        return claim.try_script(subject)
+    if subject.recipe.step is not None and not claim.tests_own_step:
+        return claim.unproved("the recipe has a step of its own, and this claim needs a loss that trueloop computes")
+    return claim.try_recipe(subject)
 
 
 def _failed_script(subject: ScriptSubject, named: str, claims: Iterable[Claim], report: Report) -> Proofs:

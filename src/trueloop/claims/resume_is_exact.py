@@ -50,6 +50,7 @@ OPTIMIZER = Cause("the optimizer or the loss has a state that its state_dict doe
 @final
 class ResumeIsExact(Claim):
     name = "resume-is-exact"
+    tests_own_step = True
     healthy = "weights, optimizer, random states and every row of metrics are bit-identical"
     causes: ClassVar[tuple[Cause, ...]] = (SPLIT, DATA, AUGMENT, MODEL, OPTIMIZER, CHANCE)
 

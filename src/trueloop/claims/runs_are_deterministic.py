@@ -54,6 +54,7 @@ UNEXPLAINED: Final = ("outside", "loader", "length", "unknown")
 @final
 class RunsAreDeterministic(Claim):
     name = "runs-are-deterministic"
+    tests_own_step = True
     healthy = "the weights of two runs are bit-identical after every step"
     causes: ClassVar[tuple[Cause, ...]] = (TORCH, PYTHON, NUMPY, LOADER, HASHES, DEVICE, HOST, OUTSIDE)
 

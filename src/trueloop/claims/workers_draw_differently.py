@@ -41,6 +41,7 @@ AUGMENT = Cause("the augmentation does not draw from the generator it is given",
 @final
 class WorkersDrawDifferently(Claim):
     name = "workers-draw-differently"
+    tests_own_step = True
     healthy = f"batches are equal with 0 and {WORKERS} workers, and the random draws of a sample differ between epochs"
     causes: ClassVar[tuple[Cause, ...]] = (OWN, SEEDS, INIT, AUGMENT)
 
