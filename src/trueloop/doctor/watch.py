@@ -8,7 +8,8 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
@@ -36,7 +37,7 @@ from trueloop.taps.calls import RunEnd
 from trueloop.taps.registry import TapRegistry
 from trueloop.usercode.settings import Settings, load_settings
 
-__all__ = ["Watch", "leave_parents_watch", "watch"]
+__all__ = ["Watch", "leave_parents_watch", "observe", "watch"]
 
 SHARDED: Final = "weights are sharded over several ranks (DTensor), so rules that read their values were not applied"
 """Printed after a run with FSDP or tensor parallelism: reading a sharded weight would make all ranks wait."""
@@ -61,6 +62,7 @@ class Watch:
         show: Callable[[Verdict], None] | None = None,
         instead: Watch | Literal["elsewhere"] | None = None,
         on_joined: Callable[[int, int], None] | None = None,
+        hear: Callable[[Event], None] | None = None,
     ) -> None:
         self.settings = load_settings(Path.cwd()) if settings is None else settings
         self.options = WatchOptions(tuple(select), tuple(ignore), budget, last_step, self.settings)
@@ -78,6 +80,7 @@ class Watch:
         self._facts: list[Event] = []
         self._show = show
         self._on_joined = on_joined  # In a process that the script started: told its rank. Another process reports.
+        self._hear = hear  # Gets every event, and checks it instead of this watch
         self._instead = instead  # Watches instead of this one: a watch that runs already, or one in another process
         self._bus = Bus(self._receive)
         assemble(self._bus, self.checker.needed_events | Tally.KINDS)
@@ -197,6 +200,10 @@ class Watch:
     # -- events --
 
     def _receive(self, event: Event) -> None:
+        if self._hear is not None:
+            if not isinstance(event, RunEnded):  # only the run that is observed knows its ending
+                self._hear(event)
+            return
         self._tally.hear(event)
         if isinstance(event, RankFact):
             self._facts.append(event)
@@ -268,6 +275,19 @@ def watch(
     ).start()
     _report_at_exit(made)
     return made
+
+
+@contextmanager
+def observe(hear: Callable[[Event], None], settings: Settings, budget: float) -> Iterator[None]:
+    """Emits the events of `check` for the code inside, for a run that checks them itself. Silent under `check`."""
+    if _running is not None:
+        yield
+        return
+    made = Watch(hear=hear, settings=settings, budget=budget).start()
+    try:
+        yield
+    finally:
+        made.stop()
 
 
 def _print_report(verdict: Verdict) -> None:

@@ -50,7 +50,7 @@ def open_listeners(recipe: Recipe, folder: RunFolder, hooks: Iterable[Hook] | No
     shown = list(hooks) if hooks is not None else [choose_display()]
     note = Hooks(*shown).noted
     trackers, notes = open_trackers(recipe.trackers, folder.path, describe(recipe), note)
-    checks = LiveChecks(folder.path, note, load_settings(Path.cwd()))
+    checks = LiveChecks(folder.path, note, load_settings(Path.cwd()), own_step=recipe.step is not None)
     marks = Marks(folder, note, continues=recipe.on_collapse == "mark")
     saves = FirstCheckpoint(folder)
     every = Hooks(MetricsFile(folder.path), saves, Curves(folder.path, note), *trackers, checks, marks, *shown)

@@ -38,10 +38,14 @@ REASON: Final[Mapping[str, Literal["finished", "interrupted", "exception"]]] = {
     "hung": "interrupted",
 }
 
+BY_ENGINE: Final = ("no-seed-set",)  # What the engine does before the user's own step is observed
 
-def rules_for_runs(settings: Settings) -> tuple[type[Rule], ...]:
-    """The rules that check a `trueloop train` run, with the user's settings. Raises UnknownRule for an unknown name."""
-    return tuple(rule for rule in select(settings.select, settings.ignore) if rule.name in ALWAYS_ON)
+
+def rules_for_runs(settings: Settings, *, own_step: bool = False) -> tuple[type[Rule], ...]:
+    """The rules that check a `trueloop train` run, with the user's settings; all of them where the step is the user's
+    own. Raises UnknownRule for an unknown name."""
+    rules = select(settings.select, settings.ignore)
+    return tuple(rule for rule in rules if rule.name in ALWAYS_ON or (own_step and rule.name not in BY_ENGINE))
 
 
 @dataclass
@@ -92,10 +96,12 @@ def _line(event: Event) -> str:
 class LiveChecks(Hook):
     """A hook that checks the events of a run."""
 
-    def __init__(self, folder: Path, say: Callable[[str], None], settings: Settings | None = None) -> None:
+    def __init__(
+        self, folder: Path, say: Callable[[str], None], settings: Settings | None = None, *, own_step: bool = False
+    ) -> None:
         self.folder, self.say = folder, say
         self.settings = settings or Settings()
-        self.checker = Checker(rules_for_runs(self.settings))
+        self.checker = Checker(rules_for_runs(self.settings, own_step=own_step))
         self.verdict: Verdict | None = None  # Set when the run has ended
         self._tally = Tally()
         self._record = _Record(folder / "events.jsonl", say)

@@ -9,12 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import nn
 
 from trueloop.checkpoint.store import Folder
+from trueloop.doctor.watch import observe
 from trueloop.engine.accumulation_note import accumulation_note
 from trueloop.engine.collapse import FIRST_CHECKED_EPOCH, Baseline, CollapseCheck
 from trueloop.engine.constant_baseline import constant_answer
@@ -45,6 +46,8 @@ from trueloop.usercode.definitions import code_hash
 from trueloop.usercode.settings import load_settings
 
 __all__ = ["Trained", "resume", "train"]
+
+OBSERVED: Final = 0.05  # Share of the time that the rules may take where the step is the user's own
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,8 @@ def train(
         folder = open_shared_folder(peers, create)
         with _session(recipe, request, folder, hooks, resumed=False) as session:
             _begin(session, found)
-            session.ending = run_loop(session.loop)
+            with _observed(session.loop):
+                session.ending = run_loop(session.loop)
     return session.result(hand_on_signals)
 
 
@@ -115,7 +119,8 @@ def resume(
         kept = kept_baseline(folder)
         with _session(recipe, request, folder, hooks, resumed=True) as session:
             _begin(session, kept, changes if accept_changes else Changes(), accepted=accept_changes)
-            session.ending = run_loop(session.loop)
+            with _observed(session.loop):
+                session.ending = run_loop(session.loop)
     return session.result(hand_on_signals)
 
 
@@ -197,6 +202,16 @@ def _session(
     session.ending = _write_ending(folder, session.ending)
     session.loop.parts.hooks.ended(session.ending)
     folder.close()
+
+
+@contextmanager
+def _observed(loop: Loop) -> Iterator[None]:
+    """The engine reports its own steps to the rules; a step of the user's own is observed as `check` does."""
+    if loop.recipe.step is None or loop.parts.peers.world > 1:
+        yield
+        return
+    with observe(loop.parts.hooks.heard, load_settings(Path.cwd()), OBSERVED):
+        yield
 
 
 def _begin(

@@ -1,0 +1,74 @@
+"""The rules of `check` observe a step of the user's own inside a run, and find its bugs there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - as everybody writes it
+from torch import Tensor, nn
+
+import trueloop
+from trueloop.data.source import Splits
+from trueloop.data.tensors import Tensors
+from trueloop.session.train import Trained
+
+
+def read(request: Any) -> Splits:
+    draws = torch.Generator().manual_seed(0)
+    inputs = torch.randn(256, 6, generator=draws)
+    labels = inputs[:, :3].argmax(1)
+    return Splits(Tensors(inputs[:192], labels[:192]), Tensors(inputs[192:], labels[192:]))
+
+
+def net() -> nn.Module:
+    return nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 3))
+
+
+def healthy(loop: trueloop.Loop, batch: Any) -> Tensor:
+    loss = F.cross_entropy(loop.model(batch.inputs), batch.targets)
+    loop.update(loss)
+    return loss
+
+
+def twice(loop: trueloop.Loop, batch: Any) -> Tensor:
+    loss = F.cross_entropy(loop.model(batch.inputs).softmax(1), batch.targets)
+    loop.update(loss)
+    return loss
+
+
+def trained(step: Any, folder: Path) -> Trained:
+    recipe = trueloop.Recipe(
+        name="own", model=net, data=read, step=step, epochs=8, batch=32, lr=1e-2, trackers=(), device="cpu"
+    )
+    return trueloop.train(recipe, runs=folder, hooks=())
+
+
+def test_a_healthy_step_has_no_findings(tmp_path: Path) -> None:
+    over = trained(healthy, tmp_path)
+    assert over.findings == ()
+    assert (over.folder / "report.json").is_file()
+
+
+def test_a_bug_inside_the_step_is_found_at_its_line(tmp_path: Path) -> None:
+    over = trained(twice, tmp_path)
+    found = next(each for each in over.findings if each.name == "softmax-before-cross-entropy")
+    assert found.place is not None
+    assert (Path(found.place.path).name, found.place.function) == (Path(__file__).name, "twice")
+
+
+@pytest.mark.parametrize("step", [healthy, twice])
+def test_being_observed_changes_nothing(step: Any, tmp_path: Path) -> None:
+    from tests.engine.small import ran, same_bits
+    from trueloop.recipe.recipe import Recipe
+
+    over = trained(step, tmp_path)
+    plain = ran(Recipe(name="own", model=net, data=read, step=step, epochs=8, batch=32, lr=1e-2, trackers=()))
+    best = Path(over.best_checkpoint or "")
+    assert best.name == f"step-{plain.loop.state.best_step:08d}"
+    last = torch.load(over.folder / "checkpoints" / "step-00000048" / "training.pt", weights_only=True)
+    ours, theirs = last["optimizer"]["optimizer"]["state"], plain.loop.optimizers["optimizer"].state_dict()["state"]
+    for key, state in ours.items():
+        assert same_bits(state, {name: value for name, value in theirs[key].items() if name in state})
