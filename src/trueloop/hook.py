@@ -1,18 +1,25 @@
-"""Callbacks of a training run. They get numbers, never live objects. No torch.
+"""Callbacks of a training run. No torch.
 
     class Stopwatch(Hook):
         def logged(self, row: Row) -> None:
             print(row.step, row.values["loss"])
 
-A hook overrides the methods it needs. The loop itself needs none: `engine/train.py` is written out.
+A hook overrides the methods it needs. The loop itself needs none: `engine/train.py` is written out. Most methods get
+numbers, in the first process only. Those with a `loop` get the run itself, in every process: see
+`engine/hook_calls.py`.
 """
+
+from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from trueloop.event import Event
+
+if TYPE_CHECKING:
+    from trueloop.engine.loop import Loop
 
 __all__ = ["Collapse", "Ending", "Hook", "Hooks", "Row", "Start"]
 
@@ -98,6 +105,27 @@ class Hook(ABC):  # noqa: B024 - no method is required
 
     def ended(self, ending: Ending) -> None:
         """After the last step, whatever the reason."""
+
+    # -- with the run itself --
+
+    def begin(self, loop: Loop) -> None:
+        """Once, before the first step. A resumed run has the weights and counters of its checkpoint here."""
+
+    def stepped(self, loop: Loop) -> None:
+        """After each optimizer step."""
+
+    def evaluated(self, loop: Loop, values: Mapping[str, float]) -> None:
+        """After each evaluation, with its loss and metrics."""
+
+    def epoch_ended(self, loop: Loop) -> None:
+        """After each epoch; `loop.epoch` is the number of complete ones."""
+
+    def state_dict(self) -> Mapping[str, Any]:
+        """What a checkpoint keeps of this hook: plain values and tensors."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """What `state_dict` returned, after `begin` of a resumed run."""
 
 
 class Hooks(Hook):

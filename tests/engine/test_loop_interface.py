@@ -57,5 +57,5 @@ def test_a_run_ends_on_request_with_a_checkpoint() -> None:
     hook.loop = loop
     loop.train()
     assert loop.step == 4
-    assert loop.stop.request == "Good enough."
+    assert loop.state.ended_by == "Good enough."
     assert store.names()

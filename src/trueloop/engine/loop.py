@@ -16,6 +16,7 @@ from trueloop.checkpoint.store import Store
 from trueloop.engine.assemble import assemble
 from trueloop.engine.batches import Window
 from trueloop.engine.cadence import Cadence
+from trueloop.engine.hook_calls import HookCalls
 from trueloop.engine.parts import Parts
 from trueloop.engine.programs.choose import choose_program
 from trueloop.engine.programs.own_step import OwnStep
@@ -56,7 +57,8 @@ class Loop:
         self.cadence = Cadence(parts.recipe, parts.total_steps, self.state, self.stop, parts.guard, replays)
         self.log = TrainingLog(parts, self.state, self.cadence)
         self.validation = Validation(parts, self.state, self.stop, self.log)
-        self.recovery = Recovery(parts, self.state, self.stop, self.cadence, self.log, self.memory)
+        self.hooks = HookCalls(self)
+        self.recovery = Recovery(parts, self.state, self.stop, self.cadence, self.log, self.memory, self.hooks)
 
     @classmethod
     def of(
@@ -132,7 +134,7 @@ class Loop:
 
     def end_training(self, why: str) -> None:
         """The run ends after this step, with a checkpoint, a test of the best weights, and this sentence."""
-        self.stop.request = why
+        self.state.ended_by = why
         self.state.over = True
 
     def windows(self, next_look: Callable[[], int] = int) -> Generator[Window, None, None]:
@@ -141,6 +143,7 @@ class Loop:
         try:
             if self.state.evaluation_due:  # the run was stopped in the middle of it
                 best = self.validation.evaluate()
+                self.hooks.after_step(evaluated=True, ends_epoch=self.state.batch == 0)
                 if best or self.cadence.time_to_save(evaluated=True):
                     self.save()
             if self.cadence.finished():
@@ -179,6 +182,7 @@ class Loop:
             "guard": parts.guard.state(),
             "random": parts.peers.gather(take_states()),
             "memory": self.memory,
+            "hooks": self.hooks.state(),
             "means": self.log.means.state(),
             "schedules": {name: each.state_dict() for name, each in parts.schedules.items()},
         }

@@ -7,6 +7,7 @@ from trueloop.checkpoint.contents import newest_valid
 from trueloop.checkpoint.layout import CheckpointReader
 from trueloop.data.source import moved
 from trueloop.engine.cadence import Cadence
+from trueloop.engine.hook_calls import HookCalls
 from trueloop.engine.nonfinite_guard import Position
 from trueloop.engine.nonfinite_origin import describe_origin, find_origin, find_origin_in_shards
 from trueloop.engine.own_groups import keep_options
@@ -27,8 +28,16 @@ class Recovery:
     """Of one run."""
 
     def __init__(
-        self, parts: Parts, state: State, stop: Stop, cadence: Cadence, log: TrainingLog, memory: dict[str, Any]
+        self,
+        parts: Parts,
+        state: State,
+        stop: Stop,
+        cadence: Cadence,
+        log: TrainingLog,
+        memory: dict[str, Any],
+        hooks: HookCalls,
     ) -> None:
+        self.hooks = hooks
         self.parts, self.state, self.stop, self.cadence, self.log = parts, state, stop, cadence, log
         self.memory = memory  # The user's own values, which a checkpoint carries
 
@@ -58,6 +67,7 @@ class Recovery:
         self.memory.update(moved(training["memory"], parts.device))
         if isinstance(parts.batches, StreamBatches):
             parts.batches.load_state_dict(training["stream"])
+        self.hooks.restore(training["hooks"])
         saved, world = training["random"], parts.peers.world
         if len(saved) == world:
             restore_states(saved[parts.peers.rank])

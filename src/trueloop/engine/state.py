@@ -22,7 +22,8 @@ class State:
     worse: int = 0  # Evaluations since the best one
     plateau_factor: float = 1.0  # What the plateau schedule has come down to
     plateau_worse: int = 0
-    over: bool = False  # Early stopping ends the run
+    over: bool = False  # Early stopping, or the user's own code, ends the run
+    ended_by: str = ""  # Why the user's own code does
     evaluation_due: bool = False  # A signal interrupted the evaluation of this step: a resume begins with it
 
     def advance(self, ends_epoch: bool, steps: int = 1) -> None:

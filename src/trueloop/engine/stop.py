@@ -29,7 +29,6 @@ class Stop:
     def __init__(self) -> None:
         self.signal = 0  # The signal that asked for it; 0: none
         self.ending: Ending | None = None
-        self.request = ""  # Why the user's own code ends the run
 
     def ask(self, number: int, frame: FrameType | None = None) -> None:
         if self.signal == signal.SIGINT and number == signal.SIGINT:

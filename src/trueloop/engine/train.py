@@ -29,6 +29,7 @@ def train(loop: Loop) -> Ending:
     recipe, parameters, precision, strategy = parts.recipe, parts.parameters, parts.precision, parts.strategy
     observer, samples = EngineObserver(parts, state, replays=program.replays), 0
     parts.into_training_mode()
+    loop.hooks.begin()
     windows = loop.windows(observer.next_look)
     with torch_settings(precision, recipe), catch_signals(loop.stop), closing(windows):
         for window in windows:
@@ -71,6 +72,7 @@ def train(loop: Loop) -> Ending:
             if loop.copies_differ(evaluated):
                 continue  # the run ends here: its processes train different models
             best = loop.validation.evaluate() if evaluated else False
+            loop.hooks.after_step(evaluated=evaluated, ends_epoch=window.ends_epoch)
             saved = cadence.time_to_save(evaluated) or best
             if saved:
                 loop.save()

@@ -27,6 +27,7 @@ class Validation:
     def __init__(self, parts: Parts, state: State, stop: Stop, log: TrainingLog) -> None:
         self.parts, self.state, self.stop, self.log = parts, state, stop, log
         self.collapse_check: CollapseCheck | None = None  # What the metric must reach (`--baseline`)
+        self.values: dict[str, float] = {}  # Of the last evaluation
         self._batches: dict[Source, EvaluationBatches] = {}
 
     def evaluate(self) -> bool:
@@ -44,7 +45,7 @@ class Validation:
             return False
         state.evaluation_due = False
         self.log.clock += time.perf_counter() - started  # samples per second count training only
-        value = values[parts.metric]
+        self.values, value = values, values[parts.metric]
         sign = 1 if parts.higher_is_better else -1
         better = math.isfinite(value) and (state.best is None or sign * value > sign * state.best)
         check = self.collapse_check

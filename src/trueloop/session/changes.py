@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from trueloop.engine.hook_calls import gets_loop
 from trueloop.errors import BadRecipe, NotARun
+from trueloop.hook import Hook
 from trueloop.recipe.recipe import Recipe, describe
 from trueloop.usercode.definitions import definitions_of, definitions_that_differ
 
@@ -67,12 +69,22 @@ class Changes:
 def code_of(recipe: Recipe) -> dict[str, str]:
     """The user's code behind a recipe."""
     roots = {name: value for name, value in vars(recipe).items() if callable(value)}
+    for number, hook in enumerate(recipe.hooks):
+        if gets_loop(hook):
+            roots |= {f"the class of hooks[{number}]": type(hook), f"hooks[{number}]": _hook_settings(hook)}
     for name, metric in recipe.metrics.items():
         if not callable(getattr(metric, "compute", None)) or isinstance(metric, type):
             roots[f"metrics[{name!r}]"] = metric
         else:
             roots |= {f"metrics[{name!r}]": _settings(metric), f"the class of metrics[{name!r}]": type(metric)}
     return definitions_of(roots)
+
+
+def _hook_settings(hook: Hook) -> dict[str, Any]:
+    """What it was created with; unknown where it has a state, which changes."""
+    has_state = type(hook).state_dict is not Hook.state_dict
+    plain = (bool, int, float, str, type(None))
+    return {} if has_state else {name: value for name, value in sorted(vars(hook).items()) if isinstance(value, plain)}
 
 
 def _settings(metric: Any) -> dict[str, Any]:

@@ -254,8 +254,11 @@ def _go_back(loop: Loop, folder: RunFolder, changes: Changes) -> None:
             "put the checkpoints back, or start a new run."
         )
     state, patience = loop.state, loop.parts.recipe.patience
-    if state.over and (patience is None or state.worse < patience):
-        state.over = False
+    may_continue = patience is None or state.worse < patience
+    if state.ended_by:  # by a hook or a step: unless the run was killed before that was recorded, it is continued
+        may_continue = folder.about.get("status") == "early-stopped"
+    if state.over and may_continue:
+        state.over, state.ended_by = False, ""
     if changes:
         folder.write(changes=[*folder.about.get("changes", ()), changes.record(state.step)])
 
@@ -319,7 +322,7 @@ def _finish(loop: Loop, ending: Ending, folder: RunFolder) -> Ending:
         return ending
     _note_constant_answer(loop)
     if state.over:
-        message = loop.stop.request or f"{parts.metric} has not improved for {state.worse} evaluations."
+        message = state.ended_by or f"{parts.metric} has not improved for {state.worse} evaluations."
         ending = replace(ending, reason="early-stopped", message=message)
     if best is not None:
         _load_best(loop, best)
