@@ -248,7 +248,7 @@ def images(samples: int) -> Of:
 
 def test_a_last_batch_of_one_sample_with_batchnorm_is_refused_with_the_numbers() -> None:
     said = refused(replace(SMALL, model=with_norm, data=Read(samples=33)))
-    assert "33 samples in batches of 16 leave a last batch of 1" in said
+    assert "33 samples in batches of 16 leave a batch of 1" in said
     assert "BatchNorm (1)" in said
     assert "--set drop_last=true, or another batch" in said
 

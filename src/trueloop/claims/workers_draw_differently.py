@@ -123,7 +123,8 @@ def _sources(subject: RecipeSubject) -> list[_Part]:
         batch = moved(splits.train.fetch(numbers), device)
         inputs = batch.inputs if splits.prepare is None else splits.prepare(batch.inputs)
         place = function_place(augment)
-        found.append(_Part(lambda seed: augment(inputs, torch.Generator(device).manual_seed(seed)), AUGMENT, place))
+        given = (inputs, batch.targets) if splits.augments_targets else (inputs,)
+        found.append(_Part(lambda seed: augment(*given, torch.Generator(device).manual_seed(seed)), AUGMENT, place))
     return found
 
 

@@ -7,9 +7,11 @@ and are exact.
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -20,8 +22,9 @@ from trueloop.measure.tensors import tensors_in
 
 __all__ = ["Batch", "Facts", "Source", "Splits", "map_leaves", "map_tensors", "moved", "size_of", "tensors_in"]
 
-# Augments the inputs of a training batch on the device; draws only from the given generator
-Augment = Callable[[Any, torch.Generator], Any]
+# Augments a training batch on the device, drawing only from the generator: (inputs, generator) -> inputs, or
+# (inputs, targets, generator) -> (inputs, targets)
+Augment = Callable[..., Any]
 # Converts raw inputs (uint8) to model inputs on the device, in training and in evaluation
 Prepare = Callable[[Any], Any]
 
@@ -89,6 +92,18 @@ class Splits:
             if part is not None and _is_empty(part):
                 cure = "check" if name == "training" else "leave it out, or check"
                 raise BadData(f"The {name} data is empty. Nothing was trained: {cure} the path and its filter.")
+
+    @cached_property
+    def augments_targets(self) -> bool:
+        """Does `augment` take (inputs, targets, generator), as mixup does?"""
+        if self.augment is None:
+            return False
+        try:
+            taken = inspect.signature(self.augment).parameters.values()
+        except ValueError:
+            return False  # built in: it has no signature to look at
+        places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        return sum(each.kind in places and each.default is inspect.Parameter.empty for each in taken) == 3
 
 
 def _is_empty(part: Any) -> bool:

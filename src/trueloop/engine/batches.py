@@ -19,7 +19,8 @@ from trueloop.data.cut import batch_size, cut
 from trueloop.data.source import Batch, Source, Splits, moved, tensors_in
 from trueloop.data.stream import as_batch
 from trueloop.engine.loader_stream import LoaderStream
-from trueloop.engine.sample_order import epoch_order, micro_batch_sizes, mix_seed, steps_per_epoch
+from trueloop.engine.own_order import EpochOrder, plan_epoch
+from trueloop.engine.sample_order import micro_batch_sizes, mix_seed
 from trueloop.engine.state import State
 from trueloop.engine.stop import ignore_signals
 from trueloop.errors import BadRecipe, TrueloopError
@@ -128,10 +129,11 @@ class Batches:
         self.splits, self.recipe, self.device, self.peers = splits, recipe, device, peers
         self.in_step = in_step  # Must all processes compute the same number of micro-batches?
         self.samples = len(splits.train)
-        self.steps_per_epoch = steps_per_epoch(self.samples, recipe.batch, recipe.drop_last)
         self.resident, self.note = place_data(splits.train, recipe, device)
         self.waited = 0.0  # Seconds spent waiting for data; its reader resets it
         self.labels = splits.train.labels() if recipe.balanced else None
+        self._planned: dict[int, EpochOrder] = {}  # The last epoch
+        self.steps_per_epoch = len(self.order(0))
         self._augment_generator = torch.Generator(device)
         self._loader: DataLoader[Batch] | None = None
 
@@ -146,17 +148,29 @@ class Batches:
                 started = time.perf_counter()
                 batch = self.prepare(next(stream), epoch, number)
                 self.waited += time.perf_counter() - started
-                yield self._window(batch, number)
+                yield self._window(batch, number, len(self.order(epoch)[number]))
                 if (state.epoch, state.batch) != (epoch, number + 1):
                     break  # the epoch is over, or the run went back to a checkpoint
 
     def window(self, numbers: Tensor, epoch: int, number: int) -> Window:
         """Of these samples, which are on the device."""
         assert self.resident is not None
-        return self._window(self.prepare(self.resident.fetch(numbers), epoch, number), number)
+        return self._window(self.prepare(self.resident.fetch(numbers), epoch, number), number, len(numbers))
 
-    def _window(self, batch: Batch | None, number: int) -> Window:
-        samples = min(self.recipe.batch, self.samples - number * self.recipe.batch)
+    def order(self, epoch: int) -> EpochOrder:
+        """The samples of each batch of an epoch."""
+        plan = self._planned.get(epoch)
+        if plan is None:
+            plan = plan_epoch(self.recipe, self.splits.train, epoch, self.labels)
+            if epoch and len(plan) != self.steps_per_epoch:
+                raise BadRecipe(
+                    f"The recipe's order returned {len(plan)} batches for epoch {epoch}, and {self.steps_per_epoch} "
+                    "for epoch 0: return as many for each epoch, so that the length of the run is known."
+                )
+            self._planned = {epoch: plan}
+        return plan
+
+    def _window(self, batch: Batch | None, number: int, samples: int) -> Window:
         micros = self.micros(batch) if batch else ()
         window = Window(micros, samples, ends_epoch=number == self.steps_per_epoch - 1)
         return self._with_idle(window) if self.in_step else window
@@ -177,13 +191,13 @@ class Batches:
 
     def keys(self, epoch: int, first: int) -> Iterator[_Key]:
         """This process's share of each batch from `first` to the end of the epoch."""
-        order = epoch_order(self.samples, self.recipe.seed, epoch, self.labels)
+        order = self.order(epoch)
         for number in range(first, self.steps_per_epoch):
             yield _Key(mix_seed(self.recipe.seed, epoch, number, self.peers.rank), self._share(order, number))
 
-    def _share(self, order: Tensor, number: int) -> Tensor:
+    def _share(self, order: EpochOrder, number: int) -> Tensor:
         """This process's samples of a batch."""
-        batch = order[number * self.recipe.batch : (number + 1) * self.recipe.batch]
+        batch = order[number]
         share = batch.tensor_split(self.peers.world)[self.peers.rank] if self.peers.world > 1 else batch
         return share if len(share) or not self.in_step else batch[:IDLE]
 
@@ -200,7 +214,7 @@ class Batches:
 
     def _gathered(self, epoch: int, first: int) -> Iterator[Batch | None]:
         assert self.resident is not None
-        order = epoch_order(self.samples, self.recipe.seed, epoch, self.labels).to(self.device)
+        order = self.order(epoch).to(self.device)
         for number in range(first, self.steps_per_epoch):
             share = self._share(order, number)
             yield self.resident.fetch(share) if len(share) else None
@@ -241,7 +255,10 @@ def prepared(batch: Batch, splits: Splits, generator: torch.Generator, place: tu
         inputs = splits.prepare(inputs)
     if splits.augment is not None:
         generator.manual_seed(mix_seed(*place, 1))
-        inputs = splits.augment(inputs, generator)
+        if splits.augments_targets:
+            inputs, targets = splits.augment(inputs, targets, generator)
+        else:
+            inputs = splits.augment(inputs, generator)
     return Batch(inputs, targets)
 
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from trueloop.data.source import Batch, Source, moved
 from trueloop.data.stream import as_batch
 from trueloop.data.tensors import Tensors
+from trueloop.engine.batches import Batches
 from trueloop.engine.evaluate import evaluating
 from trueloop.engine.layers import remove_after
 from trueloop.engine.loader_stream import LoaderStream
@@ -206,6 +207,8 @@ def _refuse_lone_sample(parts: Parts, values: dict[str, int]) -> None:
     recipe, batches = parts.recipe, parts.batches
     alone = [name for name, per_sample in values.items() if per_sample == 1]
     last = 0 if recipe.drop_last else batches.samples % recipe.batch
+    if callable(recipe.order) and isinstance(batches, Batches):
+        last = min(len(batches.order(0)[number]) for number in range(batches.steps_per_epoch))
     if not alone:
         return
     if batches.samples >= recipe.batch and 1 in _sizes(parts, recipe.batch):
@@ -216,7 +219,7 @@ def _refuse_lone_sample(parts: Parts, values: dict[str, int]) -> None:
         )
     if last and 1 in _sizes(parts, last):
         raise BadRecipe(
-            f"{batches.samples:,} samples in batches of {recipe.batch} leave a last batch of {last}, with one sample "
+            f"{batches.samples:,} samples in batches of {recipe.batch} leave a batch of {last}, with one sample "
             f"for BatchNorm ({alone[0]}), which needs two. Nothing was trained: --set drop_last=true, or another batch."
         )
 

@@ -61,6 +61,12 @@ class StreamBatches:
         self.note = stream.note
         self._augment_generator = torch.Generator(device)
         self.steps_per_epoch = self._steps_per_epoch()
+        if recipe.order != "shuffled" or recipe.balanced:
+            which = "balanced" if recipe.balanced else "order"
+            raise BadRecipe(
+                f"The recipe sets {which}, and {stream.name} gives its batches in an order of its own. Nothing was "
+                f"trained: leave {which} out, or return a dataset of samples by index."
+            )
         if isinstance(stream, LoaderStream) and peers.world > 1 and not stream.shares:
             raise BadRecipe(
                 f"{peers.world} processes would read the same batches from this DataLoader. Nothing was trained: give "

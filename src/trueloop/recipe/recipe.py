@@ -134,6 +134,8 @@ class Recipe:
     """With --baseline: a run below it, or no better than a constant answer, stops, or is marked and continues."""
 
     # -- data --
+    order: Literal["shuffled", "sequential"] | Callable[..., Any] = "shuffled"
+    """shuffled | sequential | your own order(epoch, generator, train): numbers of samples, or of batches of them."""
     balanced: bool = False
     """Draw every class equally often."""
     drop_last: bool = False
@@ -247,7 +249,7 @@ Recipe.__init__ = _checked(Recipe.__init__)  # type: ignore[method-assign]
 GROUPS: Final[tuple[tuple[str, str], ...]] = (
     ("what", "name"),
     ("how it learns", "optimizer"),
-    ("data", "balanced"),
+    ("data", "order"),
     ("on what", "device"),
     ("when", "log_every"),
     ("besides", "trackers"),

@@ -299,6 +299,8 @@ def _learning(recipe: Recipe) -> Iterator[str]:
         yield f"label_smoothing={recipe.label_smoothing:g} is for task=multiclass, not {recipe.task}: set 0"
     if recipe.balanced and recipe.loss is None and recipe.task not in ("multiclass", "binary"):
         yield f"balanced draws every class equally often, and task={recipe.task} has no classes: set balanced=False"
+    if recipe.balanced and recipe.order != "shuffled":
+        yield "balanced draws the samples, and so does order: set order=shuffled, or balanced=False"
     if recipe.schedule == "plateau" and recipe.patience is not None and recipe.patience <= recipe.plateau:
         yield (
             f"patience={recipe.patience} ends the run before plateau={recipe.plateau} can lower the learning rate: "
@@ -325,6 +327,8 @@ def _machine(recipe: Recipe) -> Iterator[str]:
             "program=compiled_step compiles by itself, in fp32, for a CPU: set precision=fp32, compile=off and "
             "device=cpu, or program=eager"
         )
+    if recipe.program == "cuda_graphs" and callable(recipe.order):
+        yield "program=cuda_graphs replays batches of one size, not an order of your own: set program=eager"
     if recipe.program == "cuda_graphs" and recipe.where == "loader":
         yield "program=cuda_graphs needs the data on the device, not in a loader: set where=resident, or program=eager"
     if recipe.program == "cuda_graphs" and recipe.precision == "fp16":

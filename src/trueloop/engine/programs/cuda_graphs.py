@@ -26,7 +26,6 @@ from trueloop.engine.programs.device_update import DeviceUpdate
 from trueloop.engine.programs.eager import Eager
 from trueloop.engine.programs.graph_recorder import CudaGraphRecorder, GraphRecorder, Work
 from trueloop.engine.programs.program import Program
-from trueloop.engine.sample_order import epoch_order
 from trueloop.engine.schedule import set_rate
 from trueloop.engine.state import State
 from trueloop.errors import BadRecipe
@@ -281,8 +280,7 @@ class CudaGraphs(Program):
         return self._orders.of(epoch)[start : start + steps * samples].view(steps, samples)
 
     def _order(self, epoch: int) -> Tensor:
-        batches = self.batches
-        return epoch_order(batches.samples, self.parts.recipe.seed, epoch, batches.labels)
+        return self.batches.order(epoch).numbers
 
 
 def replay_lengths(most: int, log_every: int) -> tuple[int, ...]:
