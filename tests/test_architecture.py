@@ -42,7 +42,7 @@ ROOMS: dict[str, str] = {
     "readiness": "words checkpoint rules session",
     "inspection": "words torch measure data checkpoint engine",
     "export": "words torch torch_private measure data checkpoint engine recipes",
-    "quantize": "words torch torch_private measure data export",
+    "quantize": "words torch torch_private measure data engine export",
     "bench": "words torch export",
     "serve": "words torch data export",
     "cli": (

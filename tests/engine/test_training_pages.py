@@ -47,3 +47,18 @@ def test_the_metrics_of_the_page_are_those_of_the_whole_data_set() -> None:
     perplexity = float(nn.functional.cross_entropy(output, batch.targets).exp())
     assert last["perplexity"] == pytest.approx(perplexity, rel=1e-5)
     assert over.loop.state.best == max(over.kept.values("iou", "valid"))
+
+
+def test_the_loss_of_the_page_logs_its_parts() -> None:
+    names = recipes_of("metrics-and-losses.md")[1]
+    check_before_training(Loop.of(names["recipe"]).parts)
+    over = ran(names["recipe"])
+    for kind in ("train", "valid"):
+        rows = [row.values for row in over.kept.rows if row.kind == kind]
+        assert rows
+        assert all({"loss", "reconstruction", "kl", "beta"} <= set(row) for row in rows)
+    betas = over.kept.values("beta")
+    assert betas == sorted(betas)
+    assert betas[-1] == 1.0
+    last = over.kept.rows[-1].values
+    assert last["loss"] == pytest.approx(last["reconstruction"] + last["beta"] * last["kl"], rel=1e-5)

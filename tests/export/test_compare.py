@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.export.made import subject
+from trueloop.data.source import Batch
 from trueloop.export.compare import Comparison, Metrics, error_between, largest_in, predictions
 
 
@@ -108,8 +109,8 @@ def test_another_shape_is_an_infinite_difference() -> None:
 def test_metrics_are_those_of_all_samples_together() -> None:
     one, parts = Metrics(subject().task), Metrics(subject().task)
     scores, labels = torch.randn(7, 3, generator=torch.Generator().manual_seed(0)), torch.tensor([0, 1, 2, 0, 1, 2, 0])
-    one.add(scores, labels)
-    parts.add(scores[:1], labels[:1])
-    parts.add(scores[1:], labels[1:])
+    one.add(scores, Batch(scores, labels))
+    parts.add(scores[:1], Batch(scores[:1], labels[:1]))
+    parts.add(scores[1:], Batch(scores[1:], labels[1:]))
     assert parts.values() == pytest.approx(one.values())
     assert Metrics(subject().task).values() == {}

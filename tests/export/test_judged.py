@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from tests.export.made import artifact, subject, verification
+from trueloop.data.source import Batch
 from trueloop.errors import CannotExport
 from trueloop.export.card import MOST, card_of
 from trueloop.export.compare import Comparison, Metrics, error_between, largest_in, predictions
@@ -137,7 +138,7 @@ def test_by_how_much_a_prediction_is_made() -> None:
 def test_metrics_count_what_they_are_given_and_nothing_is_nothing() -> None:
     measured = Metrics(subject().task)
     assert measured.values() == {}
-    measured.add(torch.tensor([[9.0, 0.0, 0.0], [9.0, 0.0, 0.0]]), torch.tensor([0, 1]))
+    measured.add(torch.tensor([[9.0, 0.0, 0.0], [9.0, 0.0, 0.0]]), Batch(None, torch.tensor([0, 1])))
     assert measured.values()["accuracy"] == 0.5
     assert measured.sums["count"] == 2.0
 

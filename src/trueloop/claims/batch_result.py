@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from trueloop.data.source import Batch, tensors_in
+from trueloop.engine.call_model import call_model
 from trueloop.engine.layers import remove_after
-from trueloop.engine.task import Task
+from trueloop.engine.task_kind import Task
 from trueloop.measure.model import restored_buffers
 from trueloop.measure.randomness import fence
 from trueloop.torch_private.modules import DropoutNd
@@ -104,8 +105,8 @@ def compute_result(
     model.zero_grad(set_to_none=True)
     with fence(seed), restored_buffers(model), _record_layers(model if layers else nn.Module(), recorded):
         with around or nullcontext():
-            output = (model if call is None else call)(batch.inputs)
-            loss = task.loss_sum(output, batch.targets) / task.count(batch.targets)
+            output = call_model(model if call is None else call, batch.inputs, model)
+            loss = task.mean_loss(output, batch)
         (loss * scale).backward()  # type: ignore[no-untyped-call]
     gradients = {name: _on_host(each.grad) / scale for name, each in model.named_parameters() if each.grad is not None}
     model.zero_grad(set_to_none=True)

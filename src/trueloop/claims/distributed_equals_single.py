@@ -35,6 +35,7 @@ from trueloop.claims.subject import RecipeSubject
 from trueloop.data.source import Batch, Source, Splits, map_tensors, size_of, tensors_in
 from trueloop.engine.assemble import assemble
 from trueloop.engine.build_model import build_model
+from trueloop.engine.call_model import call_model
 from trueloop.engine.layers import remove_after
 from trueloop.engine.loop import Loop
 from trueloop.hook import Hook, Row
@@ -175,8 +176,8 @@ class _Comparison:
         with torch.no_grad(), fence():
             (whole, output), *others = (_layer_outputs(parts.model, each) for each in (batch, *halves))
             pairs = zip([output, *(out for _, out in others)], (batch, *halves), strict=True)
-            sums = [float(parts.task.loss_sum(out, each.targets)) for out, each in pairs]
-            counts = [int(parts.task.count(each.targets)) for each in (batch, *halves)]
+            found = [parts.task.loss_and_count(out, each) for out, each in pairs]
+            sums, counts = [float(each.total) for each, _ in found], [float(count) for _, count in found]
         outputs = ((name, value, [seen.get(name) for seen, _ in others]) for name, value in whole.items())
         layer = next((name for name, value, split in outputs if not _are_halves(value, split)), None)
         loss, of_halves = sums[0] / counts[0], sum(sums[1:]) / sum(counts[1:])
@@ -348,7 +349,7 @@ def _layer_outputs(model: nn.Module, batch: Batch) -> tuple[dict[str, Tensor], A
         return record
 
     with remove_after(module.register_forward_hook(hook(name)) for name, module in model.named_modules()):
-        return outputs, model(batch.inputs)
+        return outputs, call_model(model, batch.inputs)
 
 
 def _are_halves(whole: Tensor, halves: list[Tensor | None]) -> bool:

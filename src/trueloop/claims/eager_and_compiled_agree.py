@@ -32,6 +32,7 @@ from trueloop.claims.claim import Claim
 from trueloop.claims.subject import RecipeSubject
 from trueloop.claims.training_step import first_samples
 from trueloop.data.source import Batch, map_tensors, tensors_in
+from trueloop.engine.call_model import call_model
 from trueloop.engine.layers import remove_after
 from trueloop.engine.parts import Parts
 from trueloop.event import Place
@@ -207,7 +208,7 @@ def _recorded_inputs(model: nn.Module, inputs: Any) -> dict[str, tuple[Any, Any]
 
     hooks = (module.register_forward_pre_hook(hook(name), with_kwargs=True) for name, module in model.named_modules())
     with remove_after(hooks), fence(0), torch.no_grad(), restored_buffers(model):
-        model(inputs)
+        call_model(model, inputs)
     return recorded
 
 

@@ -13,6 +13,7 @@ from trueloop.claims.claim import Claim
 from trueloop.claims.subject import RecipeSubject, ScriptSubject
 from trueloop.claims.training_step import batch_at
 from trueloop.data.source import Batch, tensors_in
+from trueloop.engine.call_model import call_model
 from trueloop.engine.loop import Loop
 from trueloop.engine.parts import Parts
 from trueloop.engine.task import Task
@@ -143,7 +144,7 @@ class _WithLoss(nn.Module):
         self.model, self.task = model, task
 
     def forward(self, batch: Batch) -> Any:
-        return self.task.loss_sum(self.model(batch.inputs), batch.targets)
+        return self.task.loss(call_model(self.model, batch.inputs), batch).total
 
 
 def _origin(parts: Parts, batch: Batch, event: NotFinite) -> Origin | None:

@@ -14,6 +14,7 @@ from trueloop.claims.claim import Claim
 from trueloop.claims.subject import RecipeSubject
 from trueloop.claims.training_step import apply_update, backward, first_samples, without_dropout
 from trueloop.data.source import Batch, size_of, tensors_in
+from trueloop.engine.call_model import call_model
 from trueloop.engine.parts import Parts
 from trueloop.engine.torch_settings import torch_settings
 from trueloop.results.proof import Cause, Proof
@@ -95,7 +96,7 @@ def _state(parts: Parts, batch: Batch) -> dict[str, Any]:
     parameters = {name: each for name, each in parts.model.named_parameters() if each.requires_grad}
     parts.model.eval()
     with torch.no_grad():
-        output = next(tensors_in(parts.model(batch.inputs)), None)
+        output = next(tensors_in(call_model(parts.model, batch.inputs)), None)
     return {
         "without_gradient": [name for name, parameter in parameters.items() if parameter.grad is None],
         "same_output_for_all": output is not None and len(output) > 1 and bool((output == output[:1]).all()),

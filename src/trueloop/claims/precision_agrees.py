@@ -34,6 +34,7 @@ from trueloop.claims.subject import RecipeSubject
 from trueloop.claims.training_step import batch_at, first_samples
 from trueloop.data.source import Batch, size_of
 from trueloop.engine.batches import EvaluationBatches
+from trueloop.engine.call_model import call_model
 from trueloop.engine.evaluate import evaluate
 from trueloop.engine.parts import Parts
 from trueloop.engine.precision import Precision
@@ -181,7 +182,7 @@ class _Comparison:
 
 def _step(parts: Parts, batch: Batch) -> None:
     parts.optimizer.zero_grad(set_to_none=True)
-    loss = parts.task.loss_sum(parts.model(batch.inputs), batch.targets) / parts.task.count(batch.targets)
+    loss = parts.task.mean_loss(call_model(parts.model, batch.inputs), batch)
     loss.backward()  # type: ignore[no-untyped-call]
     if parts.recipe.clip is not None:
         torch.nn.utils.clip_grad_norm_(parts.parameters, parts.recipe.clip)
@@ -220,8 +221,9 @@ def _metric(parts: Parts, name: str) -> tuple[str, float, float] | None:
     values: list[float] = []
     for precision in (Precision("fp32", parts.device), Precision(name, parts.device)):
         with precision.matmul_precision(), _no_slow_matmul_warning():
-            metrics = evaluate(parts.model, batches, parts.task, parts.device, precision, parts.peers)
-            values.append(metrics[parts.metric])
+            own = parts.recipe.metrics
+            found = evaluate(parts.model, batches, parts.task, parts.device, precision, parts.peers, metrics=own)
+            values.append(found[parts.metric])
     return parts.metric, values[0], values[1]
 
 

@@ -14,6 +14,7 @@ from trueloop.claims.claim import Claim
 from trueloop.claims.rebuild import Rebuilt, rebuild_and_load, save_and_load
 from trueloop.claims.subject import RecipeSubject, ScriptSubject, last_line, run_python
 from trueloop.engine.build_model import build_model
+from trueloop.engine.call_model import call_model
 from trueloop.engine.loop import Loop
 from trueloop.engine.parts import Parts
 from trueloop.results.proof import Cause, Proof
@@ -45,7 +46,7 @@ class ReloadGivesSameOutput(Claim):
 
         def call(model: Any) -> Any:
             with parts.precision.autocast():
-                return model(batch.inputs)
+                return call_model(model, batch.inputs)
 
         states = {"checkpoint": _checkpoint(parts, subject), "state_dict": save_and_load(parts.model.state_dict())}
         results = {

@@ -20,6 +20,7 @@ from trueloop.claims.kill_and_resume import UNDISTURBED
 from trueloop.claims.repeat_runs import short_run_words
 from trueloop.claims.subject import RecipeSubject, dataset_place, function_place, last_line, run_python
 from trueloop.claims.tensor_digest import differing_names, digest_of_all
+from trueloop.engine.call_model import call_model
 from trueloop.engine.parts import Parts
 from trueloop.event import Place
 from trueloop.measure.randomness import fence
@@ -168,5 +169,5 @@ def _has_hidden_state(parts: Parts, subject: RecipeSubject) -> bool:
     outputs = set()
     for _ in range(2):
         parts.model.load_state_dict(saved)
-        outputs.add(_digest(lambda: parts.model(batch.inputs)))
+        outputs.add(_digest(lambda: call_model(parts.model, batch.inputs)))
     return len(outputs) > 1

@@ -18,6 +18,7 @@ from trueloop.claims.subject import RecipeSubject
 from trueloop.claims.tensor_digest import differing_names
 from trueloop.data.source import moved, tensors_in
 from trueloop.engine.build_model import build_model
+from trueloop.engine.call_model import call_model
 from trueloop.engine.evaluate import evaluating
 from trueloop.engine.layers import remove_after
 from trueloop.engine.parts import Parts
@@ -132,7 +133,7 @@ def _forward(parts: Parts, subject: RecipeSubject, other: torch.device) -> tuple
     hooks = (hook for name, module in model.named_modules() for hook in watch.follow(name, module))
     try:
         with remove_after(hooks), evaluating(model), watch:
-            model(inputs)
+            call_model(model, inputs)
     except _Found:
         return watch.stray, ""
     except (RuntimeError, NotImplementedError, TypeError, ValueError) as error:

@@ -10,6 +10,7 @@ from torch.overrides import TorchFunctionMode
 
 from trueloop.data.source import Batch, map_tensors, size_of
 from trueloop.engine.batches import Window
+from trueloop.engine.call_model import call_model
 from trueloop.engine.nonfinite_guard import clear_gradients
 from trueloop.engine.parts import Parts
 from trueloop.engine.schedule import set_rate
@@ -40,12 +41,15 @@ def backward(parts: Parts, micros: Sequence[Batch]) -> Tensor:
     losses = []
     for micro in micros:
         with parts.precision.autocast():
-            loss = parts.task.loss_sum(parts.forward(micro.inputs), micro.targets) / targets
+            found = parts.task.loss(call_model(parts.forward, micro.inputs, parts.model), micro)
+            loss = found.total / targets
         if loss.requires_grad:
             parts.precision.scaled(loss).backward()  # type: ignore[no-untyped-call]
+        parts.terms.add(found)
         losses.append(loss.detach())
+    total = parts.terms.settle(torch.stack(losses).sum(), targets, list(parts.model.parameters()))
     parts.precision.unscale(parts.optimizer)
-    return torch.stack(losses).sum()
+    return total
 
 
 def apply_update(parts: Parts, rate: float) -> None:

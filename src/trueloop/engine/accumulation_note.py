@@ -1,8 +1,12 @@
 """Where `accumulate` cannot give the step of the large batch, measured on the first batch."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import torch
 
 from trueloop.data.source import Batch, map_tensors, size_of
+from trueloop.engine.call_model import call_model
 from trueloop.engine.evaluate import evaluating
 from trueloop.engine.parts import Parts
 from trueloop.engine.stream_batches import StreamBatches
@@ -27,7 +31,7 @@ def accumulation_note(parts: Parts) -> str:
     losses = _losses(parts) if isinstance(parts.task, OwnLoss) else None
     if losses is not None:
         whole, split = losses
-        cure = "set loss_count to what it averages over (targets -> number), or return one loss per sample"
+        cure = "return `total, count`, set loss_count (targets -> number), or return one loss per sample"
         return (
             f"accumulate={count}: the loss of the first batch is {whole:.4g}, and that of its micro-batches together "
             f"{split:.4g}. A mean over tokens needs its divisor: {cure}. A loss that compares the samples of a batch "
@@ -45,15 +49,21 @@ def _losses(parts: Parts) -> tuple[float, float] | None:
         batch = parts.batches.batch_at(0, 0)
         if batch is None:
             return None
-        output = parts.model(batch.inputs)
-        answered = parts.batches.micros(Batch(map_tensors(output, torch.detach), batch.targets))
-        if sum(size_of(micro.inputs) for micro in answered) != size_of(batch.inputs):
+        output = map_tensors(call_model(parts.model, batch.inputs), torch.detach)
+        # The outputs are cut with the batch: a model that depends on the size of the batch is no matter of the loss.
+        answered = [(micro.inputs[0], Batch(micro.inputs[1], micro.targets)) for micro in _cut(parts, output, batch)]
+        if sum(size_of(output) for output, _ in answered) != size_of(batch.inputs):
             return None
-        whole = float(parts.task.loss_sum(output, batch.targets)) / _number(parts, batch)
-        split = sum(float(parts.task.loss_sum(*micro)) for micro in answered)
-        split /= sum(_number(parts, micro) for micro in answered)
+        (whole, count), *others = (_sums(parts, *each) for each in ((output, batch), *answered))
+    whole /= max(count, 1.0)
+    split = sum(total for total, _ in others) / max(sum(count for _, count in others), 1.0)
     return None if abs(whole - split) <= ROUNDING * max(abs(whole), 1e-6) else (whole, split)
 
 
-def _number(parts: Parts, batch: Batch) -> float:
-    return max(1.0, float(parts.task.count(batch.targets)))
+def _cut(parts: Parts, output: Any, batch: Batch) -> Sequence[Batch]:
+    return parts.batches.micros(Batch((output, batch.inputs), batch.targets))
+
+
+def _sums(parts: Parts, output: Any, batch: Batch) -> tuple[float, float]:
+    found, count = parts.task.loss_and_count(output, batch)
+    return float(found.total), float(count)

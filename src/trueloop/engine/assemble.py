@@ -19,6 +19,7 @@ from trueloop.engine.batches import Batches
 from trueloop.engine.build_model import build_model
 from trueloop.engine.compile_model import compile_blocks, compile_model
 from trueloop.engine.ema import Ema
+from trueloop.engine.loss_terms import LossTerms, form_of
 from trueloop.engine.named_optimizers import build_named_optimizers, build_schedules
 from trueloop.engine.nonfinite_guard import Guard
 from trueloop.engine.optimizer import build_optimizer
@@ -30,6 +31,7 @@ from trueloop.engine.read_data import read_data
 from trueloop.engine.recompute import blocks_of, recompute_blocks
 from trueloop.engine.sample_order import mix_seed
 from trueloop.engine.schedule import Schedule, check_schedule, peak_lr
+from trueloop.engine.state import State
 from trueloop.engine.stream_batches import StreamBatches, with_batch_of
 from trueloop.engine.task import build_task
 from trueloop.engine.torch_settings import pick_device
@@ -55,15 +57,12 @@ def assemble(
     splits = read_data(recipe, request)
     recipe = with_batch_of(splits.train, recipe, strategy.sharers.world)
     seed_all(recipe.seed)
-    model = build_model(recipe, splits.facts).to(device)
-    if recipe.channels_last:
-        # Convolutions with weights in this layout return activations in this layout.
-        model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    if recipe.activation_checkpointing and not strategy.in_parts:
-        recompute_blocks(model)
+    model = _model(recipe, splits, strategy, device)
     if recipe.start_from and not (store and store.names()):  # a run with its own checkpoints resumes from those
         hooks.noted(start_from(recipe, model))
     task = build_task(recipe, splits.facts)
+    shared = strategy.sharers.world > 1 and recipe.step is None and not isinstance(splits.train, Stream)
+    form = form_of(task, model, splits, device) if shared else None
     peers.share([*model.parameters(), *model.buffers()])  # initial weights may depend on more than the seed
     precision = Precision(recipe.precision, device)
     batches = _batches(splits, recipe, device, strategy)
@@ -82,6 +81,8 @@ def assemble(
     forward = model  # CUDA graphs compile their steps themselves
     if recipe.program != "cuda_graphs":
         forward = strategy.entrance(compile_model(recipe, model, strategy.in_parts), model)
+    task.follow(State(), total)
+    guard = Guard(optimizer, device, model, ask_each_step=precision.scaler is not None)
     return Parts(
         recipe=recipe,
         splits=splits,
@@ -93,7 +94,8 @@ def assemble(
         schedule=schedule,
         batches=batches,
         precision=precision,
-        guard=Guard(optimizer, device, model, ask_each_step=precision.scaler is not None),
+        guard=guard,
+        terms=LossTerms(strategy, guard, device, form),
         strategy=strategy,
         device=device,
         hooks=hooks,
@@ -104,6 +106,16 @@ def assemble(
         named_optimizers=several,
         schedules={} if several is None else build_schedules(recipe, several),
     )
+
+
+def _model(recipe: Recipe, splits: Splits, strategy: Strategy, device: torch.device) -> nn.Module:
+    model = build_model(recipe, splits.facts).to(device)
+    if recipe.channels_last:
+        # Convolutions with weights in this layout return activations in this layout.
+        model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    if recipe.activation_checkpointing and not strategy.in_parts:
+        recompute_blocks(model)
+    return model
 
 
 def fill_in(recipe: Recipe, total_steps: int) -> Recipe:

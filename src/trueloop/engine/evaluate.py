@@ -9,9 +9,10 @@ import torch
 from torch import nn
 
 from trueloop.data.source import Batch
+from trueloop.engine.call_model import call_model
 from trueloop.engine.metrics import start_meters
 from trueloop.engine.precision import Precision
-from trueloop.engine.task import Task
+from trueloop.engine.task_kind import Task
 from trueloop.errors import BadData
 from trueloop.measure.randomness import fence
 from trueloop.parallel.peers import Peers
@@ -48,20 +49,27 @@ def evaluate(
     wide = torch.float32 if device.type == "mps" else torch.float64  # a mean of many losses; mps has nothing wider
     with evaluating(model):
         sums = {name: torch.zeros((), dtype=wide, device=device) for name in ("loss", "count", *task.sums)}
+        parts: dict[str, Any] = {}
         meters = start_meters(metrics, device)
         for micro in batches:
             with precision.autocast():
-                output = model(micro.inputs)
-                sums["loss"] += task.loss_sum(output, micro.targets)
-            sums["count"] += task.count(micro.targets)
+                output = call_model(model, micro.inputs)
+                found, count = task.loss_and_count(output, micro)
+            sums["loss"] += found.total
+            sums["count"] += count
+            for name, part in found.parts.items():
+                parts[name] = parts.get(name, 0.0) + part.to(wide)
             for name, value in task.measures(output, micro.targets).items():
                 sums[name] += value
             for meter in meters:
                 meter.add(output, micro)
         for micro in idle:
             with precision.autocast():
-                model(micro.inputs)
+                call_model(model, micro.inputs)
         totals = {name: peers.sum(total.clone()).item() for name, total in sums.items()}
+        if task.own_form:  # a process without a batch does not know the names of the parts
+            for named in peers.gather({name: float(part) for name, part in parts.items()}):
+                totals |= {name: totals.get(name, 0.0) + part for name, part in named.items()}
         if not totals["count"]:
             raise BadData("All targets of the evaluation data are ignored. Give data with targets, or valid=None.")
         own = [meter.results(peers) for meter in meters]

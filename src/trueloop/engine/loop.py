@@ -49,6 +49,7 @@ class Loop:
         self.about: dict[str, Any] = {}  # What else a checkpoint states about its run
         self.memory: dict[str, Any] = {}  # The user's own values: tensors and plain values, saved with each checkpoint
         self.stop = Stop()
+        parts.task.follow(self.state, parts.total_steps)
         self.program = program(parts, self.state)
         self.program.attach(self)
         if isinstance(parts.batches, StreamBatches):

@@ -91,7 +91,7 @@ def _call_of(task: Task, output: Any, targets: Any) -> LossInputs | None:
             fits = output.numel() == targets.numel()  # [N, 1] against [N]: the task brings them to one shape
             return LossInputs("mse_loss", output.reshape(targets.shape), targets, "sum") if fits else None
         case OwnLoss():
-            return _torchs_own(task.loss, output, targets)
+            return _torchs_own(task.function, output, targets)
     return None
 
 

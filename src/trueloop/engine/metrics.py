@@ -13,7 +13,6 @@ A torchmetrics object, or any object with `update(output, targets)`, `compute()`
 evaluation, so nothing is left of the one before.
 """
 
-import inspect
 import math
 import warnings
 from abc import ABC, abstractmethod
@@ -29,6 +28,7 @@ from trueloop.engine.merge_metrics import merged
 from trueloop.engine.targets import describe_tensor, type_name
 from trueloop.errors import BadRecipe, TrueloopError
 from trueloop.parallel.peers import Alone, Peers
+from trueloop.recipe.call import required_parameters
 
 __all__ = ["Meter", "check_metrics", "is_higher_better", "start_meters"]
 
@@ -169,7 +169,7 @@ def _meter(name: str, metric: Any, device: torch.device) -> Meter:
 
 def _created(name: str, metric: Any) -> Any:
     """The object of a factory: a class, or a function without parameters; everything else as it is."""
-    if not isinstance(metric, type) and (_is_object(metric) or _required(metric)):
+    if not isinstance(metric, type) and (_is_object(metric) or required_parameters(metric)):
         return metric
     try:
         made = metric()
@@ -188,18 +188,6 @@ def _is_object(metric: Any) -> bool:
     if isinstance(metric, type):
         return False
     return all(callable(getattr(metric, method, None)) for method in ("update", "compute", "reset"))
-
-
-def _required(function: Any) -> int:
-    """Positional parameters without a default."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except ValueError:
-        return 2  # built in: it has no signature to look at
-    several = any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in parameters)
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    required = sum(each.kind in positional and each.default is inspect.Parameter.empty for each in parameters)
-    return max(required, 2) if several else required
 
 
 def is_higher_better(metrics: Mapping[str, Any], name: str, lower: tuple[str, ...]) -> bool:

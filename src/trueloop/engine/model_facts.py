@@ -25,6 +25,7 @@ from torch.utils.flop_counter import flop_registry
 
 from trueloop.data.source import Batch, Facts, Source, Splits, tensors_in
 from trueloop.engine.build_model import build_model
+from trueloop.engine.call_model import call_model
 from trueloop.engine.optimizer import build_optimizer
 from trueloop.engine.recompute import blocks_of
 from trueloop.engine.task import build_task
@@ -268,7 +269,7 @@ def _look(recipe: Recipe, model: nn.Module, facts: Facts, batch: Batch, *, fused
         if fused:
             stack.enter_context(_Attention(look))
         with saved_tensors_hooks(look.keep, lambda tensor: tensor), _autocast(recipe):
-            loss = task.loss_sum(model(batch.inputs), batch.targets)
+            loss = task.loss(call_model(model, batch.inputs), batch).total
         look.forward = False
         loss.backward()  # type: ignore[no-untyped-call]
     return look

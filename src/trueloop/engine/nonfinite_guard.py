@@ -68,6 +68,7 @@ class LossSummary:
     losses: float  # The sum over the steps that updated the weights
     steps: int
     norm: float  # The last gradient norm
+    parts: tuple[float, ...] = ()  # The sums of the loss's named parts over the same steps
 
 
 @final
@@ -88,7 +89,9 @@ class Guard:
         self.on_device = device.type != "cpu" and bool(optimizer.defaults.get("fused")) and not ask_each_step
         self.avoided: set[Position] = set()  # batches that must not update the weights: the run rolled back for them
         self.buffers = BufferSnapshot(model or nn.Identity())
+        self.parts: Tensor | None = None  # of this step's loss, named by `LossTerms`; averaged with the loss
         self._losses: Any = 0.0
+        self._part_sums: Tensor | None = None
         self._steps = 0
         self._flags = torch.zeros(FLAGS, device=device)
         self._unread: list[Position] = []
@@ -110,6 +113,7 @@ class Guard:
             found_inf = self._flags[len(self._unread)].copy_(nonfinite)
             self._unread.append(position)
             self._losses += loss.masked_fill(nonfinite, 0.0)
+            self._add_parts(nonfinite)
             self._steps += 1
             fused_step.step(found_inf)
             return True
@@ -117,12 +121,18 @@ class Guard:
         if math.isfinite(value) and math.isfinite(norm.item()):
             fused_step.step()
             self._losses += value
+            self._add_parts()
             self._steps += 1
             self.buffers.take()
             return True
         self._skipped.append(position)
         self.buffers.restore()
         return False
+
+    def _add_parts(self, nonfinite: Tensor | None = None) -> None:
+        if self.parts is not None:
+            parts = self.parts if nonfinite is None else self.parts.masked_fill(nonfinite, 0.0)
+            self._part_sums = parts if self._part_sums is None else self._part_sums + parts
 
     def add_replayed(self, losses: Tensor, skipped: Tensor, positions: Sequence[Position]) -> None:
         """Steps that a CUDA graph took: each with its loss (0 if it was skipped) and whether it was skipped."""
@@ -144,6 +154,7 @@ class Guard:
             "statistics": self.buffers.copies if self._unread else [],
             "losses": self._losses,
             "learned": self._steps,
+            "parts": self._part_sums,
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -152,6 +163,7 @@ class Guard:
         self._flags[: len(self._unread)].copy_(state["flags"])
         self._skipped, self._pending, self._summary = [], None, None
         self._losses, self._steps = moved(state["losses"], self._flags.device), state["learned"]
+        self._part_sums = moved(state.get("parts"), self._flags.device)
         self.buffers.take()
         for copy, saved in zip(self.buffers.copies, state["statistics"], strict=False):
             copy.copy_(saved)
@@ -223,5 +235,9 @@ class Guard:
         """Sum and number of the losses since `reset_losses`, without skipped steps."""
         return float(self._losses), self._steps
 
+    def loss_parts(self) -> tuple[float, ...]:
+        """The sums of the loss's parts over the same steps."""
+        return () if self._part_sums is None else tuple(self._part_sums.tolist())
+
     def reset_losses(self) -> None:
-        self._losses, self._steps = 0.0, 0
+        self._losses, self._steps, self._part_sums = 0.0, 0, None

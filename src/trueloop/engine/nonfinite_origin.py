@@ -13,8 +13,9 @@ from torch import Tensor, nn
 
 from trueloop.data.source import Batch
 from trueloop.engine.buffers import BufferSnapshot
+from trueloop.engine.call_model import call_model
 from trueloop.engine.layers import remove_after
-from trueloop.engine.task import Task
+from trueloop.engine.task_kind import LossState, Task
 from trueloop.event import NotFinite
 from trueloop.measure.nonfinite import bounds, nan_or_inf, not_finite
 from trueloop.measure.randomness import fence
@@ -70,8 +71,10 @@ def find_origin(
     step: int,
     rates: tuple[float, ...],
     autocast: Callable[[], AbstractContextManager[Any]],
+    state: LossState | None = None,
 ) -> NotFinite:
-    """The first non-finite value: input, weight, layer output, loss, or only a gradient. None: no batch here."""
+    """The first non-finite value: input, weight, layer output, loss, or only a gradient. None: no batch here. `state`:
+    where the run stood, for a loss that takes it."""
 
     def told(what: Any, origin: Any, layer: str = "", value: str = "nan", given: Any = None, op: str = "") -> NotFinite:
         return NotFinite(step, None, what, layer, op, given, value, origin, rates)
@@ -87,8 +90,8 @@ def find_origin(
     statistics = BufferSnapshot(model)
     with fence(), torch.enable_grad():
         with _watched(model, calls), autocast():
-            output = model(batch.inputs)
-            loss = task.loss_sum(output, batch.targets)
+            output = call_model(model, batch.inputs)
+            loss = task.loss(output, batch, state).total
         gradients = [] if not_finite(loss) else _gradients(loss, model)
     statistics.restore()  # only now: a norm's backward refuses statistics that have moved since its forward
     first = next((call for call in calls if call.bad), None)

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from trueloop.data.source import tensors_in
 from trueloop.engine.batches import Batches
 from trueloop.engine.buffers import BufferSnapshot
+from trueloop.engine.call_model import call_model
 from trueloop.engine.evaluate import evaluating
 from trueloop.engine.stream_batches import StreamBatches
 from trueloop.errors import BadRecipe, TrueloopError
@@ -60,7 +61,7 @@ def _answer(model: nn.Module, batches: Batches | StreamBatches, strategy: Strate
     statistics = BufferSnapshot(model)
     with evaluating(model):
         try:
-            return list(tensors_in(model(batch.inputs)))
+            return list(tensors_in(call_model(model, batch.inputs)))
         except TrueloopError:
             raise
         except Exception as error:

@@ -13,6 +13,7 @@ from trueloop.checkpoint.saver import Saver
 from trueloop.data.source import Splits
 from trueloop.engine.batches import Batches, Window
 from trueloop.engine.ema import Ema
+from trueloop.engine.loss_terms import LossTerms
 from trueloop.engine.metrics import is_higher_better
 from trueloop.engine.named_optimizers import NamedOptimizers
 from trueloop.engine.nonfinite_guard import Guard
@@ -44,6 +45,7 @@ class Parts:
     batches: Batches | StreamBatches
     precision: Precision
     guard: Guard
+    terms: LossTerms  # What a loss of the user's own returns besides its value
     strategy: Strategy
     device: torch.device
     hooks: Hook
@@ -84,7 +86,7 @@ class Parts:
     def count_targets(self, window: Window) -> int | Tensor:
         """Targets of a step, over all micro-batches and processes. At least 1: a step of padding has loss 0."""
         own = window.micros[: len(window.micros) - window.idle]
-        counted = self.strategy.sharers.sum(sum(self.task.count(micro.targets) for micro in own))
+        counted = self.strategy.sharers.sum(sum(self.task.count_of(micro) for micro in own))
         return counted.clamp(min=1) if isinstance(counted, Tensor) else max(1, counted)
 
     def share_buffers(self, model: nn.Module) -> None:

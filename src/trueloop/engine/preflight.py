@@ -16,6 +16,7 @@ from trueloop.data.source import Batch, Source, moved
 from trueloop.data.stream import as_batch
 from trueloop.data.tensors import Tensors
 from trueloop.engine.batches import Batches
+from trueloop.engine.call_model import call_model
 from trueloop.engine.evaluate import evaluating
 from trueloop.engine.layers import remove_after
 from trueloop.engine.loader_stream import LoaderStream
@@ -166,12 +167,12 @@ def _answer(parts: Parts, batch: Batch, at: str) -> Any:
     entered: Entered = []
     with _watched(parts.model, entered), parts.precision.autocast():
         try:
-            output = parts.model(batch.inputs)
+            output = call_model(parts.model, batch.inputs)
         except (TrueloopError, torch.OutOfMemoryError):
             raise
         except Exception as error:
             raise BadRecipe(_cannot_take(parts.model, batch, at, entered, error)) from error
-        parts.task.check(output, batch.targets, at)
+        parts.task.check_batch(output, batch, at)
     names = check_metrics(parts.recipe.metrics, output, batch, at, parts.device)
     if parts.metric not in names and any(parts.metric.startswith(f"{each}_") for each in parts.recipe.metrics):
         said = f"metric={parts.metric} is not measured"

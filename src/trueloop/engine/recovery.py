@@ -15,6 +15,7 @@ from trueloop.engine.parts import Parts
 from trueloop.engine.state import State
 from trueloop.engine.stop import Stop
 from trueloop.engine.stream_batches import StreamBatches
+from trueloop.engine.task_kind import LossState
 from trueloop.engine.training_log import TrainingLog
 from trueloop.errors import BadCheckpoint
 from trueloop.hook import Ending
@@ -126,8 +127,8 @@ class Recovery:
         elif parts.strategy.in_parts:
             found = [find_origin_in_shards(parts.model, micro, step, rates, parts.strategy.mine) for micro in micros]
         else:
-            autocast = parts.precision.autocast
-            found = [find_origin(parts.model, parts.task, micro, step, rates, autocast) for micro in micros]
+            autocast, at = parts.precision.autocast, LossState(step, epoch, parts.total_steps, training=True)
+            found = [find_origin(parts.model, parts.task, micro, step, rates, autocast, at) for micro in micros]
         events = [event for events in parts.peers.gather(found) for event in events]
         event = next((each for each in events if each.origin != "unknown"), events[0])
         parts.hooks.heard(replace(event, skipped=parts.recipe.on_nonfinite != "stop"))

@@ -8,21 +8,21 @@ processes or a small last batch the average of the one big batch. What counts as
     binary        a sample
     multilabel    a label of a sample: N samples of L labels give N * L
     regression    a number: N samples of D quantities give N * D
-    own loss      a sample, or what `loss_count` counts
+    own loss      a sample, or what `loss_count` or the loss itself counts (`own_loss.py`)
 
 So the averages are those of torch's losses with reduction="mean". Metrics come from sums over all samples, not from
 averages of batches.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, final
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody writes it
 from torch import Tensor
 
-from trueloop.data.source import Facts, map_tensors, tensors_in
+from trueloop.data.source import Facts
+from trueloop.engine.own_loss import OwnLoss
 from trueloop.engine.targets import (
     describe_tensor,
     require_class_numbers,
@@ -31,48 +31,16 @@ from trueloop.engine.targets import (
     require_same_shape,
     require_tensors,
     require_zero_or_one,
-    type_name,
 )
+from trueloop.engine.task_kind import Task
 from trueloop.engine.unprojected import Unprojected, shape_only
 from trueloop.errors import BadData, BadRecipe, did_you_mean
-from trueloop.recipe.call import call_own
 from trueloop.recipe.recipe import Recipe
 from trueloop.recipe.validate import METRICS
 
 __all__ = ["TASKS", "Binary", "Language", "Multiclass", "Multilabel", "OwnLoss", "Regression", "Task", "build_task"]
 
 TASKS = tuple(METRICS)
-
-
-class Task(ABC):
-    """One kind of question."""
-
-    metric: str  # What chooses the best checkpoint
-    higher_is_better: bool
-    sums: tuple[str, ...] = ()  # Names of what `measures` gives
-
-    @abstractmethod
-    def loss_sum(self, output: Any, targets: Any) -> Tensor:
-        """The loss added up over the targets that count."""
-
-    @abstractmethod
-    def count(self, targets: Any) -> int | Tensor:
-        """How many targets count; a tensor where that must be looked up, so that the host need not wait."""
-
-    @abstractmethod
-    def measures(self, output: Any, targets: Any) -> dict[str, Tensor]:
-        """Sums over the targets that count, for metrics besides the loss."""
-
-    def metrics(self, totals: Mapping[str, float]) -> dict[str, float]:
-        """Metrics from sums over all samples (`loss`, `count`, those of `measures`): means unless overridden."""
-        return {name: total / totals["count"] for name, total in totals.items() if name != "count"}
-
-    @abstractmethod
-    def check(self, output: Any, targets: Any, at: str) -> None:
-        """Raises BadData with a fix if the targets do not fit the task or the output."""
-
-    def check_all(self, targets: Tensor, output: Any, at: str) -> None:
-        """The same for the targets of a whole data set, of which `output` answers a few."""
 
 
 @final
@@ -290,71 +258,6 @@ def _aligned(output: Tensor, targets: Tensor) -> Tensor:
     return output.squeeze(1) if output.dim() == targets.dim() + 1 and output.shape[1] == 1 else output
 
 
-@final
-class OwnLoss(Task):
-    """The user's loss: one number per sample, or a mean over samples, or over what `count` says. Metric: loss."""
-
-    metric = "loss"
-    higher_is_better = False
-
-    def __init__(self, loss: Callable[[Any, Any], Any], count: Callable[[Any], int | Tensor] | None = None) -> None:
-        self.loss = loss
-        self.own_count = count
-
-    def loss_sum(self, output: Any, targets: Any) -> Tensor:
-        value: Tensor = self.loss(output, targets)
-        if value.dim() == 0:
-            return value * self.count(targets)
-        return value.sum() * (self.samples(targets) / value.numel()) if self.own_count is None else value.sum()
-
-    def count(self, targets: Any) -> int | Tensor:
-        return self.samples(targets) if self.own_count is None else self.own_count(targets)
-
-    def samples(self, targets: Any) -> int:
-        if isinstance(targets, Tensor):
-            return len(targets)
-        return len(next(iter(targets.values() if isinstance(targets, dict) else targets)))
-
-    def measures(self, output: Any, targets: Any) -> dict[str, Tensor]:
-        return {}
-
-    def check(self, output: Any, targets: Any, at: str) -> None:
-        with torch.enable_grad():  # this check runs without gradients: whether the loss has one shows on a copy
-            copies = map_tensors(output, lambda t: t.detach().requires_grad_(t.is_floating_point()))
-            value = call_own("loss", "def loss(output, targets)", self.loss, copies, targets)
-        if not isinstance(value, Tensor) or not value.is_floating_point():
-            got = describe_tensor(value) if isinstance(value, Tensor) else type_name(value)
-            raise BadData(
-                f"{at}: the recipe's loss returns {got}; it must be a floating-point tensor, computed from the model's "
-                "output. Nothing was trained: return one loss per sample, or their mean."
-            )
-        if value.dim() and len(value) != self.samples(targets):
-            raise BadData(
-                f"{at}: the recipe's loss returns {describe_tensor(value)} for {self.samples(targets)} samples. "
-                "Nothing was trained: return one loss per sample, or their mean."
-            )
-        if any(each.requires_grad for each in tensors_in(copies)) and not value.requires_grad:
-            raise BadData(
-                f"{at}: no gradient flows from the recipe's loss to the model's output. Nothing was trained: compute "
-                "it from the output with torch, without `.detach()`, `.item()`, `argmax` or numpy."
-            )
-        value = value.detach()
-        tensors = isinstance(output, Tensor) and isinstance(targets, Tensor)
-        if value.dim() == 0 and tensors and len(output) == len(targets) >= 4:
-            self._refuse_a_sum(output, targets, value, at)
-
-    def _refuse_a_sum(self, output: Tensor, targets: Tensor, value: Tensor, at: str) -> None:
-        """A sum grows with the batch size: it would be multiplied by the batch size, and change with accumulate."""
-        half = len(output) // 2
-        parts = [self.loss(output[:half], targets[:half]), self.loss(output[half:], targets[half:])]
-        adds_up = torch.isclose(value, parts[0] + parts[1], rtol=1e-3, atol=0.0)
-        if adds_up and all(float(part.abs()) > 0 for part in parts):
-            raise BadData(
-                f"{at}: the recipe's loss seems to be a sum over the batch (its halves give {float(parts[0]):.4g} and "
-                f"{float(parts[1]):.4g}, the batch {float(value):.4g}). Nothing was trained: use reduction='none'."
-            )
-
-
 def _not_called(output: Any, targets: Any) -> Any:
     raise RuntimeError("The recipe's own step and evaluate compute its losses.")
 
@@ -363,7 +266,7 @@ def build_task(recipe: Recipe, facts: Facts) -> Task:
     if recipe.evaluate is not None:
         return OwnLoss(_not_called)
     if recipe.loss is not None:
-        return OwnLoss(recipe.loss, recipe.loss_count)
+        return OwnLoss(recipe.loss, recipe.loss_count, tuple(recipe.metrics))
     match recipe.task:
         case "multiclass":
             return Multiclass(facts, recipe.label_smoothing)

@@ -44,6 +44,7 @@ def train(loop: Loop) -> Ending:
                 for micro, divisor in window.divided(strategy, targets):
                     losses.append(program.backward(micro, divisor, observed=observer.looking))
                 loss = strategy.add_up(losses, parameters)
+                loss = parts.terms.settle(loss, targets, parameters)  # a loss with a divisor or parts of its own
                 precision.unscale(parts.optimizer)  # before anything reads the gradient norm
                 observer.gradients(loss)
                 norm = strategy.norm(parameters)

@@ -52,9 +52,9 @@ class TrainingLog:
         guard = self.parts.guard
         self._heading = (self.state.step, self.epoch(), rates_by_name(self.parts.optimizer), samples)
         if self.cadence.must_wait():
-            losses, steps = guard.losses()
+            (losses, steps), parts = guard.losses(), guard.loss_parts()
             guard.reset_losses()
-            self.write(LossSummary(losses, steps, norm.item()))
+            self.write(LossSummary(losses, steps, norm.item(), parts))
         else:
             guard.start_read(norm)
 
@@ -71,6 +71,8 @@ class TrainingLog:
             "data_wait": waited / seconds if seconds else 0.0,
         }
         values |= self.means.take()
+        named = zip(self.parts.terms.names, summary.parts, strict=False)  # a row without a step has no parts
+        values |= {name: total / summary.steps if summary.steps else math.nan for name, total in named}
         if self.state.skipped:
             values["skipped"] = float(self.state.skipped)
         self.parts.saver.check()

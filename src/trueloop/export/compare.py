@@ -8,6 +8,7 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
+from trueloop.data.source import Batch
 from trueloop.engine.task import Task
 
 __all__ = ["Comparison", "Metrics", "error_between", "largest_in", "predictions"]
@@ -90,12 +91,13 @@ class Metrics:
         self.task = task
         self.sums: dict[str, float] = dict.fromkeys(("loss", "count", *task.sums), 0.0)
 
-    def add(self, output: Any, targets: Any) -> None:
+    def add(self, output: Any, batch: Batch) -> None:
         with torch.no_grad():
-            self.sums["loss"] += float(self.task.loss_sum(output, targets))
-            self.sums["count"] += float(self.task.count(targets))
-            for name, value in self.task.measures(output, targets).items():
-                self.sums[name] += float(value)
+            found, count = self.task.loss_and_count(output, batch)
+            self.sums["loss"] += float(found.total)
+            self.sums["count"] += float(count)
+            for name, value in (*found.parts.items(), *self.task.measures(output, batch.targets).items()):
+                self.sums[name] = self.sums.get(name, 0.0) + float(value)
 
     def values(self) -> dict[str, float]:
         return self.task.metrics(self.sums) if self.sums["count"] else {}

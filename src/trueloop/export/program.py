@@ -10,6 +10,7 @@ import torch.nn.functional as F  # noqa: N812 - the usual name
 from torch import Tensor, nn
 
 from trueloop.data.source import Prepare
+from trueloop.engine.call_model import call_model
 from trueloop.engine.unprojected import Unprojected
 from trueloop.errors import CannotExport
 
@@ -63,8 +64,11 @@ def is_tokens(tensor: Tensor) -> bool:
 
 
 def scores_of(output: Any) -> Any:
-    """The output as a tensor: a deferred projection (`Unprojected`) is computed."""
-    return output.scores() if isinstance(output, Unprojected) else output
+    """The output as a tensor: a deferred projection (`Unprojected`) is computed; of an output with a loss, as models of
+    Hugging Face return it, the logits."""
+    if isinstance(output, Unprojected):
+        return output.scores()
+    return output.logits if isinstance(getattr(output, "logits", None), Tensor) else output
 
 
 @final
@@ -77,9 +81,12 @@ class Program(nn.Module):
         self.layouts = inputs, outputs
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        return self.layouts[1].split(scores_of(call_model(self.model, self.prepared(tensors))))
+
+    def prepared(self, tensors: Sequence[Tensor]) -> Any:
+        """The inputs of the model."""
         inputs = self.layouts[0].join(tensors)
-        output = self.model(inputs if self.prepare is None else self.prepare(inputs))
-        return self.layouts[1].split(scores_of(output))
+        return inputs if self.prepare is None else self.prepare(inputs)
 
     @torch.no_grad()
     def answer(self, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:

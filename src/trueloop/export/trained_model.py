@@ -13,6 +13,7 @@ from trueloop.checkpoint.locate import best_or_newest, find_checkpoints
 from trueloop.checkpoint.plan import name_of
 from trueloop.data.source import Batch, Facts, Source, Splits
 from trueloop.engine.build_model import build_model
+from trueloop.engine.call_model import call_model
 from trueloop.engine.read_data import read_data
 from trueloop.engine.task import Task, build_task
 from trueloop.errors import BadCheckpoint, CannotExport, Misuse
@@ -91,7 +92,7 @@ class TrainedModel:
         raw = self.fetch(torch.arange(min(EXAMPLES, len(self.source[1])))).inputs
         inputs, prepare = layout_of(raw, "input"), self.splits.prepare
         with fence(self.recipe.seed), torch.no_grad():
-            output = scores_of(self.model(raw if prepare is None else prepare(raw)))
+            output = scores_of(call_model(self.model, raw if prepare is None else prepare(raw)))
         program = Program(self.model, prepare, inputs, layout_of(output, "output")).eval()
         _check_outputs(program, inputs.split(raw))
         return program

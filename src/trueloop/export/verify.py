@@ -10,6 +10,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from trueloop.data.source import Batch
 from trueloop.errors import CannotExport, CannotSave
 from trueloop.export.compare import Comparison, Metrics, error_between, largest_in
 from trueloop.export.device import gpu_label
@@ -64,8 +65,9 @@ def verify(
     for batch, outputs in zip(batches, _run(artifact, batches, device), strict=True):
         comparison.add(batch.ours, outputs, counted=batch.counted)
         if batch.counted and [a.shape for a in batch.ours] == [b.shape for b in outputs]:
-            ours.add(program.layouts[1].join(batch.ours), batch.targets)
-            theirs.add(program.layouts[1].join(outputs), batch.targets)
+            prepared = Batch(program.prepared(batch.inputs), batch.targets)
+            ours.add(program.layouts[1].join(batch.ours), prepared)
+            theirs.add(program.layouts[1].join(outputs), prepared)
     made = Verification(
         split=trained.source[0],
         samples=sum(len(batch.inputs[0]) for batch in counted),

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from trueloop.data.source import Batch, tensors_in
+from trueloop.engine.call_model import call_model
 from trueloop.export.compare import Metrics, error_between
 from trueloop.export.program import scores_of
 from trueloop.export.trained_model import TrainedModel
@@ -49,7 +50,7 @@ class Baseline:
         squares = largest = 0.0
         for batch, ours in zip(self.batches, self.outputs, strict=True):
             output = _output(model, batch.inputs)
-            metrics.add(output, batch.targets)
+            metrics.add(output, batch)
             for a, b in zip(ours, tensors_in(output), strict=True):
                 squares += float((a.double() - b.double()).square().sum())
                 largest = max(largest, error_between(a, b))
@@ -81,7 +82,7 @@ def _baseline(trained: TrainedModel, model: nn.Module, numbers: Tensor) -> Basel
         raw = trained.fetch(part)
         batch = Batch(raw.inputs if prepare is None else prepare(raw.inputs), raw.targets)
         output = _output(model, batch.inputs)
-        metrics.add(output, batch.targets)
+        metrics.add(output, batch)
         batches.append(batch)
         outputs.append(tuple(tensors_in(output)))
         squares += sum(float(tensor.double().square().sum()) for tensor in outputs[-1])
@@ -90,7 +91,7 @@ def _baseline(trained: TrainedModel, model: nn.Module, numbers: Tensor) -> Basel
 
 def _output(model: nn.Module, inputs: Any) -> Any:
     with torch.no_grad(), fence():
-        return scores_of(model(_copy(inputs)))
+        return scores_of(call_model(model, _copy(inputs)))
 
 
 def _copy(inputs: Any) -> Any:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from trueloop.engine.call_model import call_model
 from trueloop.quantize.scheme import Calibration
 
 __all__ = ["Ranges", "fake_quantization", "fake_quantized", "input_ranges"]
@@ -33,7 +34,7 @@ def input_ranges(model: nn.Module, names: Sequence[str], calibration: Calibratio
     try:
         with torch.no_grad():
             for batch in calibration.batches():
-                model(batch.inputs)
+                call_model(model, batch.inputs)
     finally:
         for handle in handles:
             handle.remove()

@@ -11,6 +11,7 @@ from typing import Any, Final, final
 import torch
 from torch import nn
 
+from trueloop.engine.call_model import call_model
 from trueloop.measure.randomness import fence
 from trueloop.quantize.fake_quant import fake_quantization, fake_quantized, input_ranges
 from trueloop.quantize.scheme import Calibration, Scheme
@@ -53,7 +54,8 @@ def _train(model: nn.Module, names: Sequence[str], calibration: Calibration) -> 
         for epoch in range(EPOCHS):
             for batch in calibration.batches(epoch=epoch):
                 optimizer.zero_grad()
-                loss = task.loss_sum(made(batch.inputs), batch.targets) / max(1, int(task.count(batch.targets)))
+                found, count = task.loss_and_count(call_model(made, batch.inputs), batch)
+                loss = found.total / max(1, int(count))
                 loss.backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
                 schedule.step()

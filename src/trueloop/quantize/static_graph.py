@@ -17,6 +17,7 @@ from torch import Tensor, fx, nn
 from torch.export import Dim
 
 from trueloop.data.source import tensors_in
+from trueloop.engine.call_model import call_model
 from trueloop.export.compare import error_between
 from trueloop.export.program import exportable, scores_of
 from trueloop.export.trace import suppress_output
@@ -37,7 +38,7 @@ class _Scores(nn.Module):
         self.model = model
 
     def forward(self, inputs: Any) -> Any:
-        return scores_of(self.model(inputs))
+        return scores_of(call_model(self.model, inputs))
 
 
 @final
@@ -98,7 +99,7 @@ def static_graph(model: nn.Module, names: Sequence[str], calibration: Calibratio
             prepared(batch.inputs)
         converted = convert_pt2e(prepared)
         _remove_unused(converted)
-        pairs = zip(tensors_in(scores_of(model(inputs))), tensors_in(converted(inputs)), strict=True)
+        pairs = zip(tensors_in(scores_of(call_model(model, inputs))), tensors_in(converted(inputs)), strict=True)
         return QuantizedGraph(converted, max(error_between(a, b) for a, b in pairs))
 
 

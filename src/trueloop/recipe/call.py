@@ -6,7 +6,7 @@ from typing import Any
 
 from trueloop.errors import BadRecipe
 
-__all__ = ["call_own"]
+__all__ = ["call_own", "required_parameters"]
 
 
 def call_own(field: str, form: str, function: Callable[..., Any], /, *arguments: Any, **options: Any) -> Any:
@@ -19,3 +19,16 @@ def call_own(field: str, form: str, function: Callable[..., Any], /, *arguments:
         said = f"The recipe's {field} cannot be called: {error}"
         raise BadRecipe(f"{said}. Nothing was run: write it as `{form}`.") from None
     return function(*arguments, **options)
+
+
+def required_parameters(function: Any) -> int:
+    """Positional parameters without a default; of a module, those of its forward. `*args` counts as two."""
+    function = getattr(function, "forward", function)
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:
+        return 2  # built in: it has no signature to look at
+    several = any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in parameters)
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    required = sum(each.kind in positional and each.default is inspect.Parameter.empty for each in parameters)
+    return max(required, 2) if several else required

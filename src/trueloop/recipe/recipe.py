@@ -58,8 +58,8 @@ class Recipe:
     """Reads the data: `Splits` of train, valid and test, a tuple of these, or one dataset."""
     task: Literal["multiclass", "binary", "multilabel", "regression", "language"] = "multiclass"
     """multiclass | binary | multilabel | regression | language: selects loss, target checks and metrics."""
-    loss: Callable[[Any, Any], Any] | None = None
-    """Your own loss(output, targets): one loss per sample (then accumulation is exact), or their mean."""
+    loss: Callable[..., Any] | None = None
+    """loss(output, targets) or (output, batch, state) -> losses per sample, mean, or sum and count; then {"kl": x}."""
     loss_count: Callable[[Any], Any] | None = None
     """What your own loss is a mean over: lambda targets: (targets != -100).sum(); None: samples."""
     step: Callable[..., Any] | None = None

@@ -15,6 +15,7 @@ number.
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, final
 
 import torch
@@ -23,8 +24,9 @@ from torch.func import functional_call, functionalize, grad_and_value
 
 from trueloop.data.source import Batch
 from trueloop.engine.batches import Batches
+from trueloop.engine.call_model import call_model
 from trueloop.engine.parts import Parts
-from trueloop.engine.programs.eager import Eager
+from trueloop.engine.programs.eager import Eager, refuse_own_form
 from trueloop.engine.programs.hashed_dropout import HashedDropout, draw_seeds
 from trueloop.engine.programs.program import Program
 from trueloop.engine.state import State
@@ -136,7 +138,7 @@ class CompiledStep(Program):
     def _through_model(self, micro: Batch, divisor: int | float | Tensor) -> Tensor:
         for parameter in self._trained:
             parameter.grad = None
-        loss = self.parts.task.loss_sum(self.parts.model(micro.inputs), micro.targets) / divisor
+        loss = self.parts.task.loss(call_model(self.parts.model, micro.inputs), micro).total / divisor
         loss.backward()  # type: ignore[no-untyped-call]
         return loss.detach()
 
@@ -148,7 +150,8 @@ class CompiledStep(Program):
         if batch is None or self._shapes:
             return
         micro = parts.batches.micros(batch)[0]
-        targets = parts.task.count(micro.targets)
+        refuse_own_form(parts, micro)
+        targets = parts.task.count_of(micro)
         with fence(), parts.guard.buffers.preserved():
             seeds = draw_seeds()
             leaves, tree = pytree.tree_flatten(tuple(micro))
@@ -172,7 +175,8 @@ class CompiledStep(Program):
                 fixed = [tensor.clone() for tensor in tensors[first:last]]
                 state = dict(zip([*self._names, *self._fixed_names], [*trained, *fixed], strict=True))
                 with HashedDropout(seeds):
-                    loss = parts.task.loss_sum(functional_call(parts.model, state, (inputs,)), targets) / divisor
+                    output = call_model(partial(functional_call, parts.model, state), inputs, parts.model)
+                    loss = parts.task.loss(output, Batch(inputs, targets)).total / divisor
                 return loss, fixed
 
             gradients, (loss, fixed) = grad_and_value(loss_of, has_aux=True)(tensors[:first])

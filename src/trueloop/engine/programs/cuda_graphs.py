@@ -19,11 +19,12 @@ from torch import Tensor
 
 from trueloop.data.source import Batch
 from trueloop.engine.batches import Batches, Window
+from trueloop.engine.call_model import call_model
 from trueloop.engine.compile_model import compile_model
 from trueloop.engine.nonfinite_guard import clear_gradients
 from trueloop.engine.parts import Parts
 from trueloop.engine.programs.device_update import DeviceUpdate
-from trueloop.engine.programs.eager import Eager
+from trueloop.engine.programs.eager import Eager, refuse_own_form
 from trueloop.engine.programs.graph_recorder import CudaGraphRecorder, GraphRecorder, Work
 from trueloop.engine.programs.program import Program
 from trueloop.engine.schedule import set_rate
@@ -91,7 +92,7 @@ class CudaGraphs(Program):
         """The loss of a step without micro-batches, from the numbers of its samples or from the batch."""
         batch = batch or self._gathered(numbers)
         counted = self.parts.count_targets(Window((batch,), samples, False))
-        return self.parts.task.loss_sum(self.parts.model(batch.inputs), batch.targets) / counted
+        return self.parts.task.loss_sum(call_model(self.parts.model, batch.inputs), batch.targets) / counted
 
     def _gathered(self, numbers: Tensor | None) -> Batch:
         resident, prepare = self.parts.batches.resident, self.parts.splits.prepare
@@ -120,7 +121,8 @@ class CudaGraphs(Program):
         targets, losses = parts.count_targets(Window(micros, samples, False)), []
         for micro in micros:
             with parts.precision.autocast():
-                loss = parts.task.loss_sum(self._forward(micro.inputs), micro.targets) / targets
+                output = call_model(self._forward, micro.inputs, parts.model)
+                loss = parts.task.loss_sum(output, micro.targets) / targets
             loss.backward()  # type: ignore[no-untyped-call]
             losses.append(loss.detach())
         return torch.stack(losses).sum()
@@ -148,6 +150,7 @@ class CudaGraphs(Program):
         parts, recipe = self.parts, self.parts.recipe
         self._rates = torch.tensor([parts.schedule(step) for step in range(parts.total_steps)], device=parts.device)
         self._recorded.clear()
+        refuse_own_form(parts, self._prepared(0, 0, self._numbers(0, 0, 1)[0]))
         self.update.create_state(torch.ones((), device=parts.device))
         parts.guard.buffers.ignore_versions()
         sizes: dict[int, tuple[int, ...]] = {recipe.batch: self.lengths}

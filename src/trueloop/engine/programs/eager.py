@@ -1,15 +1,20 @@
 """program=eager: forward and backward, operation by operation (or compiled by torch.compile)."""
 
+import math
 from typing import final
 
 from torch import Tensor
 
 from trueloop.data.source import Batch
+from trueloop.engine.call_model import call_model
+from trueloop.engine.evaluate import evaluating
 from trueloop.engine.parts import Parts
 from trueloop.engine.programs.program import Program
 from trueloop.engine.state import State
+from trueloop.errors import BadRecipe
+from trueloop.measure.model import restored_buffers
 
-__all__ = ["Eager"]
+__all__ = ["Eager", "refuse_own_form"]
 
 
 @final
@@ -22,6 +27,25 @@ class Eager(Program):
 
     def backward(self, micro: Batch, divisor: int | float | Tensor, *, observed: bool = False) -> Tensor:
         with self._precision.autocast():
-            loss = self._task.loss_sum(self._model(micro.inputs), micro.targets) / divisor
+            found = self._task.loss(call_model(self._model, micro.inputs, self.parts.model), micro)
+            loss = found.total / divisor
         self._precision.scaled(loss).backward()  # type: ignore[no-untyped-call]
+        if self._task.own_form and divisor is not math.inf:  # by identity: to compare a tensor, the host would wait
+            self.parts.terms.add(found)
         return loss.detach()
+
+
+def refuse_own_form(parts: Parts, batch: Batch) -> None:
+    """For programs that record or compile a step: they take a loss of one tensor, which sees no counters."""
+    if not parts.task.own_form:
+        return
+    with evaluating(parts.model), parts.precision.autocast(), restored_buffers(parts.model):
+        found = parts.task.loss(call_model(parts.model, batch.inputs), batch)
+    named = {"a count": found.count is not None, "parts": bool(found.parts), "the state": parts.task.takes_state}
+    if any(named.values()):
+        what = " and ".join(name for name, has in named.items() if has)
+        verb = "takes" if what == "the state" else "has"
+        raise BadRecipe(
+            f"program={parts.recipe.program} repeats one recorded step, and the recipe's loss {verb} {what}. Nothing "
+            "was trained: set program=eager, or return one loss per sample from loss(output, targets)."
+        )

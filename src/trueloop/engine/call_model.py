@@ -1,0 +1,38 @@
+"""A recipe's model is called in one way everywhere: `model(inputs)`; or `model(**inputs)`, where the inputs are a dict
+whose keys are parameters of `forward`, as models of Hugging Face take them."""
+
+import inspect
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from torch import nn
+
+__all__ = ["call_model", "takes_names"]
+
+
+def call_model(model: Any, inputs: Any, like: nn.Module | None = None) -> Any:
+    """`like`: the recipe's model, where `model` is a compiled or wrapped form of it."""
+    if isinstance(inputs, Mapping) and takes_names(model if like is None else like, inputs):
+        return model(**inputs)
+    return model(inputs)
+
+
+def takes_names(model: Any, inputs: Mapping[str, Any]) -> bool:
+    """Does `forward` take these by name? With `**kwargs`, one parameter of such a name is enough."""
+    forward = getattr(model, "forward", model)
+    names, others = _parameters(getattr(forward, "__func__", forward))
+    known = [key in names for key in inputs]
+    return bool(known) and (all(known) or (others and (any(known) or not names)))
+
+
+@lru_cache(maxsize=256)
+def _parameters(function: Any) -> tuple[frozenset[str], bool]:
+    """Names of the parameters, without self; whether there are `**kwargs`."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return frozenset(), False
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    named = frozenset(each.name for each in parameters if each.kind in kinds and each.name != "self")
+    return named, any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters)
