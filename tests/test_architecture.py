@@ -45,6 +45,7 @@ ROOMS: dict[str, str] = {
     "quantize": "words torch torch_private measure data engine export",
     "bench": "words torch export",
     "serve": "words torch data export",
+    "inference": "words torch data parallel checkpoint engine session export",
     "cli": (
         "words torch taps rules report doctor experiment parallel checkpoint engine recipes session inspection "
         "claims readiness profile tune export quantize bench serve"

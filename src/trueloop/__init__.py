@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from trueloop.finding import Finding as Finding
     from trueloop.finding import Severity as Severity
     from trueloop.hook import Hook as Hook
+    from trueloop.inference.load import Loaded as Loaded
+    from trueloop.inference.load import load as load
     from trueloop.recipe.recipe import Recipe as Recipe
     from trueloop.session.train import resume as resume
     from trueloop.session.train import train as train
@@ -34,6 +36,7 @@ __all__ = [
     "Facts",
     "Finding",
     "Hook",
+    "Loaded",
     "Loop",
     "Precision",
     "Recipe",
@@ -46,6 +49,7 @@ __all__ = [
     "Unprojected",
     "Watch",
     "accumulate",
+    "load",
     "resume",
     "set_rate",
     "train",
@@ -60,6 +64,7 @@ _HOME: Final = {
     "Facts": "trueloop.data.source",
     "Finding": "trueloop.finding",
     "Hook": "trueloop.hook",
+    "Loaded": "trueloop.inference.load",
     "Loop": "trueloop.engine.loop",
     "Precision": "trueloop.engine.precision",
     "Recipe": "trueloop.recipe.recipe",
@@ -72,6 +77,7 @@ _HOME: Final = {
     "Unprojected": "trueloop.engine.unprojected",
     "Watch": "trueloop.doctor.watch",
     "accumulate": "trueloop.engine.accumulate",
+    "load": "trueloop.inference.load",
     "resume": "trueloop.session.train",
     "set_rate": "trueloop.engine.schedule",
     "train": "trueloop.session.train",

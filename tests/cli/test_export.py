@@ -155,7 +155,7 @@ def test_an_export_outside_the_tolerance_fails_and_leaves_nothing(
         (["shades", "--to", "pt2", "--tolerance", "wide"], "--tolerance cannot be 'wide'"),
         (["shades", "--to", "pt2", "--tolerance", "-1"], "--tolerance cannot be '-1'"),
         (["shades", "--to", "pt2", "--samples", "0"], "--samples cannot be '0'"),
-        (["shades", "--to", "pt2", "--checkpoint", "worst"], "--checkpoint cannot be 'worst'"),
+        (["shades", "--to", "pt2", "--checkpoint", "worst"], "The checkpoint cannot be 'worst'"),
         (["shades", "--to", "pt2", "--checkpoint", "77"], "has no checkpoint of step 77"),
         (["shades", "--to", "pt2", "--folder", "runs"], "it would be overwritten"),
         (["shades", "--to", "pt2", "--fast"], "There is no option --fast"),
@@ -186,4 +186,4 @@ def test_weights_that_no_longer_fit_the_recipe_are_refused(capsys: pytest.Captur
         assert main(["export", "shades", "--to", "pt2"]) == 4
     finally:
         file.write_text(before, encoding="utf-8")
-    assert "does not fit the recipe's model" in capsys.readouterr().err
+    assert "does not fit the model" in capsys.readouterr().err

@@ -9,8 +9,8 @@ from torch import nn
 from trueloop.data.source import Source
 from trueloop.engine.batches import EvaluationBatches
 from trueloop.engine.collapse import CollapseCheck
-from trueloop.engine.evaluate import evaluate
-from trueloop.engine.own_evaluation import evaluate_own, evaluates_without_data
+from trueloop.engine.measure_model import measure_model
+from trueloop.engine.own_evaluation import evaluates_without_data
 from trueloop.engine.parts import Parts
 from trueloop.engine.state import State
 from trueloop.engine.stop import Interrupted, Stop
@@ -81,17 +81,15 @@ class Validation:
         evaluation needs no data. Raises Interrupted, but not with several processes: they could not agree in the
         middle of an evaluation."""
         parts, sharers = self.parts, self.parts.strategy.sharers
+        how = (parts.recipe, parts.task, parts.device, parts.precision, sharers)
         if source is None:
-            return evaluate_own(parts.recipe, model, (), parts.device, parts.precision, sharers)
+            return measure_model(model, None, *how)
         if source not in self._batches:
             self._batches[source] = EvaluationBatches(source, parts.splits, parts.recipe, parts.device, sharers)
         parts.share_buffers(model)
         batches = self._batches[source]
         watched = self.stop.interruptible(batches) if parts.peers.world == 1 else batches
-        if parts.recipe.evaluate is not None:
-            return evaluate_own(parts.recipe, model, watched, parts.device, parts.precision, sharers)
-        idle = batches.idle() if parts.strategy.in_step else ()
-        metrics = parts.recipe.metrics
-        values = evaluate(model, watched, parts.task, parts.device, parts.precision, sharers, idle, metrics)
+        idle = batches.idle() if parts.strategy.in_step and parts.recipe.evaluate is None else ()
+        values = measure_model(model, watched, *how, idle)
         parts.strategy.settle(model)
         return values

@@ -8,9 +8,10 @@ from typing import Any, Final, Self
 import torch
 from torch import Tensor, nn
 
-from trueloop.checkpoint.contents import read_contents
+from trueloop.checkpoint.contents import Contents, read_contents
 from trueloop.checkpoint.locate import best_or_newest, find_checkpoints
 from trueloop.checkpoint.plan import name_of
+from trueloop.checkpoint.store import Folder
 from trueloop.data.source import Batch, Facts, Source, Splits
 from trueloop.engine.build_model import build_model
 from trueloop.engine.call_model import call_model
@@ -25,7 +26,7 @@ from trueloop.recipes.origin import origin_of, recipe_of
 from trueloop.results.artifact import Port
 from trueloop.results.plain import as_plain
 
-__all__ = ["Origin", "TrainedModel", "load_trained_model"]
+__all__ = ["Origin", "TrainedModel", "fill_model", "find_checkpoint", "load_trained_model"]
 
 EXAMPLES: Final = 3  # Batch size for tracing: more than one, and unlikely to equal another size in the model
 LONGEST_STEP: Final = 18  # Digits of a step number
@@ -186,18 +187,11 @@ def _function_name(function: Any) -> str:
 def load_trained_model(origin: Origin) -> TrainedModel:
     """With EMA weights if there are any, as evaluation does. Executes no code of a checkpoint. Raises BadCheckpoint."""
     recipe = origin.recipe
-    store, name = _checkpoint(origin)
-    contents = read_contents(store, name)
-    weights = "ema" if "ema" in contents.weights else "model"
+    store, name = find_checkpoint(origin.run, origin.checkpoint)
     splits = read_data(recipe, origin.request)
     with fence(recipe.seed):
         model = build_model(recipe, splits.facts).cpu()
-    try:
-        model.load_state_dict(contents.state_of(weights))
-    except RuntimeError as error:
-        detail = str(error).splitlines()[-1].strip()
-        why = f"{store.where(name)} does not fit the recipe's model: one of them has changed."
-        raise BadCheckpoint(f"{why} Nothing was exported. ({detail})") from None
+    contents, weights = fill_model(model, store, name)
     run = {
         "id": origin.run.resolve().name,
         "step": contents.about.get("step"),
@@ -213,18 +207,31 @@ def load_trained_model(origin: Origin) -> TrainedModel:
     return TrainedModel(origin, model.eval().requires_grad_(False), splits, task, as_plain(run))
 
 
-def _checkpoint(origin: Origin) -> tuple[Any, str]:
-    word = origin.checkpoint
-    store, names = find_checkpoints(origin.run)
+def fill_model(model: nn.Module, store: Folder, name: str) -> tuple[Contents, str]:
+    """With the moving average if the checkpoint has one, as evaluation does. Raises BadCheckpoint."""
+    contents = read_contents(store, name)
+    weights = "ema" if "ema" in contents.weights else "model"
+    try:
+        model.load_state_dict(contents.state_of(weights))
+    except RuntimeError as error:
+        detail = str(error).splitlines()[-1].strip()
+        why = f"{store.where(name)} does not fit the model: one of them has changed."
+        raise BadCheckpoint(f"{why} Nothing was loaded. ({detail})") from None
+    return contents, weights
+
+
+def find_checkpoint(run: Path, word: str) -> tuple[Folder, str]:
+    """`word`: best | last | a step."""
+    store, names = find_checkpoints(run)
     if word == "best":
         return store, best_or_newest(store, names)
     if word == "last":
         return store, names[-1]
     if not word.isdecimal() or len(word) > LONGEST_STEP:
-        raise Misuse(f"--checkpoint cannot be {word!r}. Nothing was exported: write best, last or a step.")
+        raise Misuse(f"The checkpoint cannot be {word!r}. Nothing was loaded: write best, last or a step.")
     name = name_of(int(word))
     if name not in names:
         steps = ", ".join(str(int(each.removeprefix("step-"))) for each in names)
-        missing = f"{origin.run} has no checkpoint of step {int(word):,}"
-        raise Misuse(f"{missing}. Nothing was exported. Available steps: {steps}.")
+        missing = f"{run} has no checkpoint of step {int(word):,}"
+        raise Misuse(f"{missing}. Nothing was loaded. Available steps: {steps}.")
     return store, name

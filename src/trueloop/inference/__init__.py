@@ -1,0 +1,1 @@
+"""Use a trained model again in Python: `trueloop.load`."""
