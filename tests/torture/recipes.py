@@ -17,6 +17,7 @@ from trueloop.data.dataset import Dataset
 from trueloop.data.source import Batch, Facts, Source, Splits
 from trueloop.data.stream import Stream
 from trueloop.data.tensors import Tensors
+from trueloop.data.tracks import Tracks
 from trueloop.recipe.recipe import DataRequest, Recipe
 
 __all__ = ["SCENARIOS", "Scenario", "network", "noisy", "splits_of"]
@@ -124,6 +125,25 @@ class Walk(Stream):
         self.place = state["place"]
 
 
+class Recurrent(nn.Module):
+    """Guesses the next token, with a state that goes from batch to batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.inner, self.score = nn.Embedding(9, 8), nn.GRU(8, 12, batch_first=True), nn.Linear(12, 9)
+        self.drop = nn.Dropout(0.2)
+
+    def forward(self, tokens: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        output, state = self.inner(self.embed(tokens), state)
+        return self.score(self.drop(output)), state
+
+
+def tracks(request: DataRequest) -> Splits:
+    tokens = torch.randint(0, 9, (900,), generator=torch.Generator().manual_seed(1)).cumsum(0) % 9
+    facts = Facts(vocabulary=9)
+    return Splits(Tracks(tokens[:700], batch=5, length=6), Tracks(tokens[700:], batch=2, length=8), facts=facts)
+
+
 def a_loader() -> DataLoader[Any]:
     """Somebody's own: shuffled, two workers that stay, draws from all three libraries."""
     dataset: Any = Drawing(*samples(SAMPLES, 1))
@@ -169,7 +189,7 @@ class Scenario:
             "device": "cpu",
         }
         data = splits_of(beacon, drawing=self.drawing, augment=self.augment, train=self.train)
-        return Recipe(name=self.name, data=data, **{"model": network, **basic, **self.settings})
+        return Recipe(name=self.name, **{"model": network, "data": data, **basic, **self.settings})
 
 
 SCENARIOS: Final = (
@@ -236,5 +256,15 @@ SCENARIOS: Final = (
         augment=False,
         settings={"epochs": 4, "save_every": 5, "evaluate_every": 12},
         train=a_loader,
+    ),
+    Scenario(
+        "carry",
+        "a recurrent model whose state goes from batch to batch, with an evaluation in between",
+        drawing=False,
+        augment=False,
+        settings={
+            "model": Recurrent, "data": tracks, "task": "language", "carry": True, "order": "sequential", "batch": 5, "epochs": 3,  # noqa: E501
+            "save_every": 4, "evaluate_every": 9, "ema": 0.9,
+        },
     ),
 )  # fmt: skip

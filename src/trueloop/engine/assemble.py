@@ -17,6 +17,7 @@ from trueloop.data.source import Splits
 from trueloop.data.stream import Stream
 from trueloop.engine.batches import Batches
 from trueloop.engine.build_model import build_model
+from trueloop.engine.carry import attach_carry, check_carried_data
 from trueloop.engine.compile_model import compile_blocks, compile_model
 from trueloop.engine.ema import Ema
 from trueloop.engine.loss_terms import LossTerms, form_of
@@ -57,7 +58,9 @@ def assemble(
     splits = read_data(recipe, request)
     recipe = with_batch_of(splits.train, recipe, strategy.sharers.world)
     seed_all(recipe.seed)
+    check_carried_data(recipe, peers.world, training=splits.train, validation=splits.valid, test=splits.test)
     model = _model(recipe, splits, strategy, device)
+    attach_carry(recipe, model)
     if recipe.start_from and not (store and store.names()):  # a run with its own checkpoints resumes from those
         hooks.noted(start_from(recipe, model))
     task = build_task(recipe, splits.facts)

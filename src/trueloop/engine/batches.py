@@ -18,12 +18,13 @@ from torch.utils.data import DataLoader
 from trueloop.data.cut import batch_size, cut
 from trueloop.data.source import Batch, Source, Splits, moved, tensors_in
 from trueloop.data.stream import as_batch
+from trueloop.engine.carry import rows_at_once
 from trueloop.engine.loader_stream import LoaderStream
 from trueloop.engine.own_order import EpochOrder, plan_epoch
 from trueloop.engine.sample_order import micro_batch_sizes, mix_seed
 from trueloop.engine.state import State
 from trueloop.engine.stop import ignore_signals
-from trueloop.errors import BadRecipe, TrueloopError
+from trueloop.errors import BadRecipe, NotByIndex, TrueloopError
 from trueloop.measure.randomness import fence, seed_all
 from trueloop.parallel.peers import Peers
 from trueloop.parallel.strategy import Strategy
@@ -208,6 +209,8 @@ class Batches:
 
     def again(self, epoch: int, number: int) -> Batch:
         """A batch of a run in one process, which has a part in every batch."""
+        if self.recipe.carry:
+            raise NotByIndex("with carry=True a batch continues the one before it, so none can be tried alone")
         batch = self.batch_at(epoch, number)
         assert batch is not None
         return batch
@@ -316,6 +319,8 @@ class EvaluationBatches:
         at_once = 1 if recipe.loss is not None else MANY_AT_ONCE if many else EVALUATED_AT_ONCE
         # A loss of the user's own may depend on the size of the batch: in-batch negatives.
         self.batch = at_once * micro if recipe.evaluation_batch is None else -(-recipe.evaluation_batch // peers.world)
+        if recipe.carry:
+            self.batch = rows_at_once(source, recipe)
 
     def keys(self) -> Iterator[_Key]:
         own = torch.arange(len(self.source)).tensor_split(self.peers.world)[self.peers.rank]

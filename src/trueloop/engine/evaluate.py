@@ -10,6 +10,7 @@ from torch import nn
 
 from trueloop.data.source import Batch
 from trueloop.engine.call_model import call_model
+from trueloop.engine.carry import without_carried_state
 from trueloop.engine.metrics import start_meters
 from trueloop.engine.precision import Precision
 from trueloop.engine.task_kind import Task
@@ -27,7 +28,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     model.eval()
     try:
         # Not inference_mode: tables that a model makes and keeps (positions, masks) must be of use to the training.
-        with fence(), torch.no_grad():
+        with fence(), torch.no_grad(), without_carried_state(model):
             yield
     finally:
         for module, training in modes:

@@ -16,6 +16,7 @@ from trueloop.checkpoint.store import Store
 from trueloop.engine.assemble import assemble
 from trueloop.engine.batches import Window
 from trueloop.engine.cadence import Cadence
+from trueloop.engine.carry import carry_of
 from trueloop.engine.hook_calls import HookCalls
 from trueloop.engine.parts import Parts
 from trueloop.engine.programs.choose import choose_program
@@ -189,6 +190,8 @@ class Loop:
         }
         if isinstance(parts.batches, StreamBatches):
             counters["stream"] = parts.batches.state_dict()
+        if (carry := carry_of(parts.model)) is not None:
+            counters["carry"] = carry.state
         models = {"model": parts.model} | ({"ema": parts.ema.model} if parts.ema else {})
         snapshot = parts.layout.snapshot(about, models, parts.optimizer, counters)
         if snapshot is not None:

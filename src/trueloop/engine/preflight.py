@@ -17,6 +17,7 @@ from trueloop.data.stream import as_batch
 from trueloop.data.tensors import Tensors
 from trueloop.engine.batches import Batches
 from trueloop.engine.call_model import call_model
+from trueloop.engine.carry import without_carried_state
 from trueloop.engine.evaluate import evaluating
 from trueloop.engine.layers import remove_after
 from trueloop.engine.loader_stream import LoaderStream
@@ -145,7 +146,8 @@ def _refuse_targets_anywhere(parts: Parts, output: Any) -> None:
             parts.task.check_all(source.targets, output, f"The {name} data")
     for name, source in others:
         if source is not None:
-            _answer(parts, _first_of(parts, source), f"The first batch of the {name} data")
+            with without_carried_state(parts.model):
+                _answer(parts, _first_of(parts, source), f"The first batch of the {name} data")
 
 
 def _first_of(parts: Parts, source: Source) -> Batch:

@@ -7,6 +7,7 @@ from trueloop.checkpoint.contents import newest_valid
 from trueloop.checkpoint.layout import CheckpointReader
 from trueloop.data.source import moved
 from trueloop.engine.cadence import Cadence
+from trueloop.engine.carry import carry_of, without_carried_state
 from trueloop.engine.hook_calls import HookCalls
 from trueloop.engine.nonfinite_guard import Position
 from trueloop.engine.nonfinite_origin import describe_origin, find_origin, find_origin_in_shards
@@ -68,6 +69,8 @@ class Recovery:
         self.memory.update(moved(training["memory"], parts.device))
         if isinstance(parts.batches, StreamBatches):
             parts.batches.load_state_dict(training["stream"])
+        if (carry := carry_of(parts.model)) is not None:
+            carry.state = moved(training["carry"], parts.device)
         self.hooks.restore(training["hooks"])
         saved, world = training["random"], parts.peers.world
         if len(saved) == world:
@@ -128,7 +131,8 @@ class Recovery:
             found = [find_origin_in_shards(parts.model, micro, step, rates, parts.strategy.mine) for micro in micros]
         else:
             autocast, at = parts.precision.autocast, LossState(step, epoch, parts.total_steps, training=True)
-            found = [find_origin(parts.model, parts.task, micro, step, rates, autocast, at) for micro in micros]
+            with without_carried_state(parts.model):
+                found = [find_origin(parts.model, parts.task, micro, step, rates, autocast, at) for micro in micros]
         events = [event for events in parts.peers.gather(found) for event in events]
         event = next((each for each in events if each.origin != "unknown"), events[0])
         parts.hooks.heard(replace(event, skipped=parts.recipe.on_nonfinite != "stop"))

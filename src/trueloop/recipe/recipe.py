@@ -136,6 +136,8 @@ class Recipe:
     # -- data --
     order: Literal["shuffled", "sequential"] | Callable[..., Any] = "shuffled"
     """shuffled | sequential | your own order(epoch, generator, train): numbers of samples, or of batches of them."""
+    carry: bool = False
+    """A recurrent model's state goes from batch to batch: model(inputs, state) returns (output, state); see Tracks."""
     balanced: bool = False
     """Draw every class equally often."""
     drop_last: bool = False

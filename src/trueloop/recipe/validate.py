@@ -85,7 +85,14 @@ def find_problems(recipe: Recipe) -> list[str]:
         if not _passes(value := getattr(sound, name), good)
     }
     sound = _without(sound, outside)
-    together = [*_own_step(sound), *_length(sound), *_learning(sound), *_machine(sound), *_parallel(sound)]
+    together = [
+        *_own_step(sound),
+        *_length(sound),
+        *_learning(sound),
+        *_carrying(sound),
+        *_machine(sound),
+        *_parallel(sound),
+    ]
     return [*wrong.values(), *outside.values(), *_builders(sound), *_names(sound), *together]
 
 
@@ -306,6 +313,22 @@ def _learning(recipe: Recipe) -> Iterator[str]:
             f"patience={recipe.patience} ends the run before plateau={recipe.plateau} can lower the learning rate: "
             f"set a patience of more than {recipe.plateau}"
         )
+
+
+def _carrying(recipe: Recipe) -> Iterator[str]:
+    """A state that goes from batch to batch."""
+    if not recipe.carry:
+        return
+    if recipe.order != "sequential":
+        yield 'carry=True needs batches that continue one another: set order="sequential", and data of Tracks'
+    if recipe.accumulate > 1:
+        yield "carry=True keeps one state per row of a batch, which micro-batches would mix up: set accumulate=1"
+    if recipe.step is not None:
+        yield "carry=True is not for a step of your own: keep the state in loop.memory, detached"
+    if recipe.program != "eager" or recipe.compile != "off":
+        yield "carry=True runs the model operation by operation: set program=eager and compile=off"
+    if recipe.parallel not in ("auto", "none"):
+        yield f"carry=True trains in one process, not with parallel={recipe.parallel}: set parallel=none"
 
 
 def _machine(recipe: Recipe) -> Iterator[str]:

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from trueloop.data.source import Batch
 from trueloop.engine.call_model import call_model
+from trueloop.engine.carry import carry_of
 from trueloop.engine.evaluate import evaluating
 from trueloop.engine.parts import Parts
 from trueloop.engine.programs.program import Program
@@ -24,8 +25,11 @@ class Eager(Program):
     def __init__(self, parts: Parts, state: State) -> None:
         self.parts, self.state = parts, state
         self._model, self._task, self._precision = parts.forward, parts.task, parts.precision
+        self._carry = carry_of(parts.model)
 
     def backward(self, micro: Batch, divisor: int | float | Tensor, *, observed: bool = False) -> Tensor:
+        if self._carry is not None and self.state.batch == 0:
+            self._carry.state = None  # an epoch begins
         with self._precision.autocast():
             found = self._task.loss(call_model(self._model, micro.inputs, self.parts.model), micro)
             loss = found.total / divisor
