@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from trueloop.inference.load import Loaded as Loaded
     from trueloop.inference.load import load as load
     from trueloop.recipe.recipe import Recipe as Recipe
+    from trueloop.session.own_loop import Session as Session
+    from trueloop.session.own_loop import session as session
     from trueloop.session.train import resume as resume
     from trueloop.session.train import train as train
 
@@ -41,6 +43,7 @@ __all__ = [
     "Precision",
     "Recipe",
     "Schedule",
+    "Session",
     "Severity",
     "Source",
     "Splits",
@@ -51,6 +54,7 @@ __all__ = [
     "accumulate",
     "load",
     "resume",
+    "session",
     "set_rate",
     "train",
     "watch",
@@ -69,6 +73,7 @@ _HOME: Final = {
     "Precision": "trueloop.engine.precision",
     "Recipe": "trueloop.recipe.recipe",
     "Schedule": "trueloop.engine.schedule",
+    "Session": "trueloop.session.own_loop",
     "Severity": "trueloop.finding",
     "Source": "trueloop.data.source",
     "Splits": "trueloop.data.source",
@@ -79,6 +84,7 @@ _HOME: Final = {
     "accumulate": "trueloop.engine.accumulate",
     "load": "trueloop.inference.load",
     "resume": "trueloop.session.train",
+    "session": "trueloop.session.own_loop",
     "set_rate": "trueloop.engine.schedule",
     "train": "trueloop.session.train",
     "watch": "trueloop.doctor.watch",

@@ -14,14 +14,16 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from trueloop.event import Event
 
 if TYPE_CHECKING:
     from trueloop.engine.loop import Loop
 
-__all__ = ["Collapse", "Ending", "Hook", "Hooks", "Row", "Start"]
+__all__ = ["AGAIN", "Collapse", "Ending", "Hook", "Hooks", "Row", "Start"]
+
+AGAIN: Final = "Start the script again to continue."  # How a loop of the user's own is resumed
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from trueloop.track.metrics import read_rows
 
 __all__ = ["differences", "remains"]
 
-TIMES: Final = {"samples_per_second", "data_wait", "memory_mb", "seconds"}
+TIMES: Final = {"samples_per_second", "steps_per_second", "data_wait", "memory_mb", "seconds"}
 """Metrics that measure the machine, not the training."""
 
 

@@ -37,7 +37,7 @@ class Saver:
         any_failed: Callable[[bool], bool] | None = None,
     ) -> None:
         """`any_failed`: a collective for processes that save together, so that all raise at the same step."""
-        self.store, self.keep, self._on_saved, self._any_failed = store, keep, on_saved, any_failed
+        self.store, self.keep, self.on_saved, self._any_failed = store, keep, on_saved, any_failed
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
         self._done: list[tuple[int, str]] = []
@@ -73,7 +73,7 @@ class Saver:
 
     def _report(self) -> None:
         while self._done:
-            self._on_saved(*self._done.pop(0))
+            self.on_saved(*self._done.pop(0))
 
     def _raise(self) -> None:
         if self._failure is not None:

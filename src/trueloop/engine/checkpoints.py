@@ -14,7 +14,7 @@ the newest valid one. Reading never unpickles into classes.
 
 import warnings
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol, Self, final, runtime_checkable
 
@@ -63,6 +63,10 @@ class Checkpoints:
         self._saver = Saver(self.store, keep)
         # Called even if the user forgets it: an error of the last save must be raised.
         self._finish = weakref.finalize(self, self._saver.finish)
+
+    def report_saves(self, to: Callable[[int, str], object]) -> None:
+        """Call it with step and path when a checkpoint is complete on disk."""
+        self._saver.on_saved = to
 
     def save(self, step: int, *, best: bool = False, **values: Any) -> None:
         """Take a snapshot now; it is written in the background. Raises the error of the save before it."""

@@ -13,6 +13,9 @@ __all__ = ["origin_of", "recipe_of"]
 
 def origin_of(run: Path, about: Mapping[str, Any], otherwise: str) -> dict[str, Any]:
     """Recipe, arguments and settings of a run. `about`: run.json; `otherwise`: advice for a run started from Python."""
+    if about.get("session"):
+        said = f"{run} is a run of trueloop.session, which has no recipe"
+        raise Misuse(f"{said}. Nothing was run: start its script again to continue it; in Python, trueloop.load(...).")
     origin = about.get("origin")
     if origin is None:
         raise Misuse(f"{run} was started from Python. Nothing was run: {otherwise}")

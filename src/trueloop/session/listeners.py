@@ -1,8 +1,9 @@
 """Who listens to a run: metrics file, curves, trackers, rules and display; one audience, in its first process."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from trueloop.finding import Finding
 from trueloop.hook import Hook, Hooks
@@ -16,7 +17,7 @@ from trueloop.track.metrics import MetricsFile
 from trueloop.track.trackers import open_trackers
 from trueloop.usercode.settings import load_settings
 
-__all__ = ["Listeners", "open_listeners"]
+__all__ = ["Listeners", "listen", "open_listeners"]
 
 
 @dataclass(frozen=True)
@@ -45,13 +46,29 @@ class FirstCheckpoint(Hook):
 
 def open_listeners(recipe: Recipe, folder: RunFolder, hooks: Iterable[Hook] | None) -> Listeners:
     """`hooks`: what shows the run; None: a progress bar in a terminal, else a plain log. Only rank 0 has listeners."""
+    continues = recipe.on_collapse == "mark"
+    return listen(
+        folder, hooks, recipe.trackers, describe(recipe), continues=continues, own_step=recipe.step is not None
+    )
+
+
+def listen(
+    folder: RunFolder,
+    hooks: Iterable[Hook] | None,
+    trackers: Iterable[str],
+    recipe: Mapping[str, Any],
+    *,
+    continues: bool = False,
+    own_step: bool = False,
+) -> Listeners:
+    """`recipe`: for trackers. `continues`: also below its baseline."""
     if folder.guest:
         return Listeners(Hooks())
     shown = list(hooks) if hooks is not None else [choose_display()]
     note = Hooks(*shown).noted
-    trackers, notes = open_trackers(recipe.trackers, folder.path, describe(recipe), note)
-    checks = LiveChecks(folder.path, note, load_settings(Path.cwd()), own_step=recipe.step is not None)
-    marks = Marks(folder, note, continues=recipe.on_collapse == "mark")
+    opened, notes = open_trackers(trackers, folder.path, recipe, note)
+    checks = LiveChecks(folder.path, note, load_settings(Path.cwd()), own_step=own_step)
+    marks = Marks(folder, note, continues=continues)
     saves = FirstCheckpoint(folder)
-    every = Hooks(MetricsFile(folder.path), saves, Curves(folder.path, note), *trackers, checks, marks, *shown)
+    every = Hooks(MetricsFile(folder.path), saves, Curves(folder.path, note), *opened, checks, marks, *shown)
     return Listeners(every, tuple(notes), checks)

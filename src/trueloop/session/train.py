@@ -1,7 +1,5 @@
 """`trueloop.train(recipe)` and `trueloop train`: opens the run's folder, trains, tests, and records how it ended."""
 
-import os
-import platform
 import signal
 import time
 from collections.abc import Iterable, Iterator
@@ -11,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import torch
 from torch import nn
 
 from trueloop.checkpoint.store import Folder
@@ -40,6 +37,7 @@ from trueloop.session.folder import RunFolder
 from trueloop.session.hang_watch import end_run_on_hang, record_hang_in
 from trueloop.session.listeners import Listeners, open_listeners
 from trueloop.session.live_checks import rules_for_runs
+from trueloop.session.machine import machine
 from trueloop.session.shared_folder import open_shared_folder
 from trueloop.track.trackers import check_trackers
 from trueloop.usercode.definitions import code_hash
@@ -83,7 +81,7 @@ def train(
     _check(recipe)
     found = None if baseline is None else read_baseline(baseline, Path(runs), recipe)
     request = DataRequest(Path(data) if data else None, download, recipe.seed)
-    about = {"recipe": describe(recipe), "origin": origin, "data": str(data) if data else None, "machine": _machine()}
+    about = {"recipe": describe(recipe), "origin": origin, "data": str(data) if data else None, "machine": machine()}
     about["code"] = code_of(recipe)
     with end_run_on_hang(), joined():
         peers = find_peers(pick_device(recipe.device))
@@ -374,15 +372,3 @@ def _load_best(loop: Loop, best: str) -> None:
         parts.hooks.noted(f"{error} It was the best one: the model keeps the weights of the last step.")
         return
     reading.fill_model("ema" if "ema" in reading.models else "model", parts.model)
-
-
-def _machine() -> dict[str, Any]:
-    from trueloop import __version__
-
-    return {
-        "trueloop": __version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "cpus": os.cpu_count(),
-        "cuda": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
-    }

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from trueloop.hook import Ending, Row, Start
+from trueloop.hook import AGAIN, Ending, Row, Start
 from trueloop.report.units import duration, number
 
 __all__ = ["CURVES", "closing", "metrics", "opening", "speed"]
@@ -58,5 +58,6 @@ def closing(ending: Ending, folder: str, seconds: float) -> Iterator[str]:
         yield "test       " + "  ".join(f"{name} {number(value)}" for name, value in _loss_last(ending.test).items())
     if folder and (Path(folder) / CURVES).is_file():
         yield f"curves     {Path(folder) / CURVES}"
-    if folder and ending.step and ending.reason in ("signal", "failed") and "trueloop resume" not in ending.message:
+    told = any(words in ending.message for words in ("trueloop resume", AGAIN))
+    if folder and ending.step and ending.reason in ("signal", "failed") and not told:
         yield f"resume     trueloop resume {folder}"

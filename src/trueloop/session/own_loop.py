@@ -1,0 +1,318 @@
+"""`trueloop.session(...)`: a loop of one's own gets a run folder, metrics, rules, a progress bar and exact resume.
+
+with trueloop.session("mine", steps=1000, model=model, optimizer=optimizer, loader=loader) as run:
+    for step, (inputs, labels) in run.batches():
+        ...
+        run.log(loss=loss)
+    run.evaluated(accuracy=accuracy)
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self, final
+
+import torch
+from torch import nn
+
+from trueloop.doctor.watch import observe
+from trueloop.engine.checkpoints import Checkpoints
+from trueloop.engine.loader_stream import LoaderStream
+from trueloop.engine.own_groups import rates_by_name
+from trueloop.engine.running_means import RunningMeans
+from trueloop.engine.stop import Stop, catch_signals
+from trueloop.errors import BadCheckpoint, Misuse
+from trueloop.finding import Finding
+from trueloop.hook import AGAIN, Ending, Hook, Row, Start
+from trueloop.parallel.peers import find_peers
+from trueloop.session.folder import ABOUT, RunFolder, read_about
+from trueloop.session.listeners import Listeners, listen
+from trueloop.session.machine import machine
+from trueloop.session.shared_folder import open_shared_folder
+from trueloop.track.trackers import check_trackers
+from trueloop.usercode.settings import load_settings
+
+__all__ = ["Session", "session"]
+
+OBSERVED: Final = 0.05  # Share of the time that the rules may take
+LOWER: Final = ("loss", "error", "mae", "mse", "perplexity")  # In the name of a metric of which less is better
+OVER: Final = ("finished", "early-stopped")
+
+
+def session(
+    name: str,
+    *,
+    steps: int,
+    runs: str | Path = "runs",
+    save_every: int = 500,
+    log_every: int = 50,
+    keep: int = 2,
+    metric: str = "",
+    hyperparameters: Mapping[str, Any] | None = None,
+    trackers: Iterable[str] = ("tensorboard",),
+    hooks: Iterable[Hook] | None = None,
+    rules: bool = True,
+    **parts: Any,
+) -> Session:
+    """A run of a loop of your own, in runs/NAME; started again, it continues after its newest checkpoint.
+
+    `parts`, by any names: what changes while you train and has a state_dict (model, optimizer, scheduler, scaler), and
+    `loader`, any DataLoader. `metric`: selects the best checkpoint; empty: the first that `evaluated` gets. `hooks`:
+    what shows the run; None: a progress bar in a terminal, else a plain log. `rules`: check it as `trueloop check`."""
+    for word, value in (("steps", steps), ("save_every", save_every), ("log_every", log_every), ("keep", keep)):
+        if not isinstance(value, int) or value < 1:
+            raise Misuse(f"{word} cannot be {value!r}: it is a whole number, 1 or more. Nothing was run.")
+    if Path(name).name != name or name.startswith("."):
+        raise Misuse(f"The run cannot be called {name!r}: a folder gets this name. Nothing was run.")
+    check_trackers(trackers := tuple(trackers))
+    about = {"name": name, "steps": steps, "hyperparameters": dict(hyperparameters or {})}
+    path = Path(runs) / name
+    return Session(path, about, (save_every, log_every, keep), metric, trackers, hooks, rules, parts)
+
+
+@final
+class Session:
+    """One run, inside a `with` block."""
+
+    def __init__(
+        self,
+        path: Path,
+        recipe: dict[str, Any],
+        every: tuple[int, int, int],
+        metric: str,
+        trackers: tuple[str, ...],
+        hooks: Iterable[Hook] | None,
+        rules: bool,
+        parts: dict[str, Any],
+    ) -> None:
+        self.path, self.total, self.metric = path, int(recipe["steps"]), metric
+        self.step = 0  # Steps taken; inside the loop, with the current one
+        self.best: float | None = None
+        self.best_step: int | None = None
+        self.memory: dict[str, Any] = {}  # Your own values: tensors and plain values, saved with each checkpoint
+        self._recipe, (self._save_every, self._log_every, self._keep) = recipe, every
+        self._trackers, self._hooks, self._rules = trackers, hooks, rules
+        self._parts: dict[str, Any] = {name: part for name, part in parts.items() if part is not None}
+        loader = self._parts.get("loader")
+        self._stream = None if loader is None else LoaderStream(loader, torch.initial_seed())
+        if self._stream is not None:
+            self._parts["loader"] = self._stream
+        self._stop, self._stack = Stop(), ExitStack()
+        self._means = RunningMeans(_device(self._parts))
+        self._over = False  # It had finished before
+        self._saved: int | None = None  # The step of the newest checkpoint
+        self._evaluated: int | None = None  # The step of the last evaluation
+        self._evaluated_before: int | None = None  # and of that in the checkpoint
+        self._interrupted = False  # The loop was left because of a signal
+        self._new_best = False
+        self._clock = time.perf_counter()
+        self._logged = 0
+
+    # -- around the loop --
+
+    def __enter__(self) -> Self:
+        peers = find_peers(torch.device("cpu"))
+        self._checkpoints = Checkpoints(self.path / "checkpoints", keep=self._keep, **self._parts)
+        self._folder = open_shared_folder(peers, self._open)
+        try:
+            self._begin()
+        except BaseException:
+            self._stack.close()
+            self._folder.close()
+            raise
+        return self
+
+    def _open(self) -> RunFolder:
+        code = _script()
+        if not (self.path / ABOUT).is_file():
+            about = {"recipe": self._recipe, "origin": None, "session": True, "machine": machine(), "code": code}
+            return RunFolder.create(self.path.parent, self.path.name, about, named=True)
+        if not read_about(self.path).get("session"):
+            raise Misuse(f"{self.path} is a run of `trueloop train`. Nothing was run: choose a different name.")
+        return RunFolder.open(self.path)
+
+    def _begin(self) -> None:
+        about, code = self._folder.about, _script()
+        self._saved = self._resume()
+        before = int(about.get("total_steps") or 0)
+        self._over = about.get("status") in OVER and self.total <= max(before, self.step)
+        self._listeners: Listeners = listen(self._folder, self._hooks, self._trackers, self._recipe, own_step=True)
+        hooks = self._listeners.hooks
+        self._checkpoints.report_saves(hooks.saved)
+        notes = [self._stream.note] if self._stream is not None and not self.step else []
+        if self.step and about.get("code") != code:
+            notes.append("the script has changed since this run began: from here on the new one trains")
+        self._folder.write(status="running", total_steps=self.total, recipe=self._recipe, code=code)
+        hooks.started(self._start(tuple(notes) + self._listeners.notes))
+        if self._stream is not None:
+            self._stack.callback(self._stream.close)
+        self._stack.enter_context(catch_signals(self._stop))
+        if self._rules and not self._folder.guest:
+            self._stack.enter_context(observe(hooks.heard, load_settings(Path.cwd()), OBSERVED))
+        self._clock, self._logged = time.perf_counter(), self.step
+
+    def _resume(self) -> int | None:
+        step = self._checkpoints.resume()
+        first = self._folder.about.get("first_checkpoint")
+        if not step and first is not None:
+            raise BadCheckpoint(
+                f"{self.path} holds no checkpoint, and this run had saved one at step {first:,}. Nothing was run: put "
+                "the checkpoints back, or choose a different name."
+            )
+        if step:
+            values = self._checkpoints.values["session"]
+            self.step, self.best, self.best_step = step, values["best"], values["best_step"]
+            self.metric, self._evaluated = self.metric or values["metric"], values["evaluated"]
+            self._evaluated_before = self._evaluated
+            self.memory = dict(values["memory"])
+            self._means.restore(values["means"])
+        return step or None
+
+    def _start(self, notes: tuple[str, ...]) -> Start:
+        models = [part for part in self._parts.values() if isinstance(part, nn.Module)]
+        names = " and ".join(type(model).__name__ for model in models) or "no model"
+        size = sum(parameter.numel() for model in models for parameter in model.parameters())
+        counts = (0, self.total, self._per_epoch or self.total, self.step)
+        return Start(self.path.name, names, size, str(self._means.device), *counts, notes, str(self.path))
+
+    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> None:
+        self._stack.close()
+        ending = self._ending(error)
+        result = {"metric": self.metric, "higher_is_better": self._is_higher_better(), "best": self.best}
+        result |= {"best_step": self.best_step, "test": None}
+        try:
+            if error is None and not self._over and not self._interrupted:
+                self._log_row()
+                self._save_if_new()
+            self._checkpoints.finish()
+            self._folder.write(
+                status=ending.reason, step=ending.step, message=ending.message, ended=time.time(), **result
+            )
+            self._listeners.hooks.ended(ending)
+        finally:
+            self._folder.close()
+        if error is None and ending.reason == "signal":
+            signal.raise_signal(ending.signal)  # as if it had not been caught: whoever sent it sees that
+
+    def _ending(self, error: BaseException | None) -> Ending:
+        best = {"best": self.best, "best_step": self.best_step, "metric": self.metric}
+        number = self._stop.signal or (signal.SIGINT if isinstance(error, KeyboardInterrupt) else 0)
+        if number:
+            return Ending("signal", self.step, f"Stopped by signal {int(number)}. {AGAIN}", **best, signal=int(number))  # type: ignore[arg-type]
+        if error is not None:
+            return Ending("failed", self.step, f"{type(error).__name__}: {error} {AGAIN}", **best)  # type: ignore[arg-type]
+        return Ending("finished", self.step, "", **best)  # type: ignore[arg-type]
+
+    # -- in the loop --
+
+    def steps(self) -> Iterator[int]:
+        """The numbers of the steps that are left, from 0 on in a new run. It saves, logs and stops between them."""
+        for step in range(self.step, 0 if self._over else self.total):
+            self.step = step + 1
+            yield step
+            if self.step % self._log_every == 0 or self.step == self.total:
+                self._log_row()
+            self._checkpoints_due()
+            if self._stop.signal:
+                self._interrupted = True
+                return
+
+    def batches(self) -> Iterator[tuple[int, Any]]:
+        """(step, batch) of the steps that are left, epoch after epoch, from where the run stopped."""
+        if self._stream is None:
+            raise Misuse(
+                "run.batches() reads the loader, and there is none: give trueloop.session(..., loader=loader)."
+            )
+        for step in self.steps():
+            yield step, self._stream.next()
+
+    def log(self, **values: Any) -> None:
+        """Numbers of this step; rows of metrics have their means. Tensors are read when a row is written."""
+        for name, value in values.items():
+            if value.numel() != 1 if isinstance(value, torch.Tensor) else not hasattr(value, "__float__"):
+                raise Misuse(f"run.log({name}=...) got a {type(value).__name__}: give a number, or a tensor of one.")
+            self._means.add({name: value.reshape(()) if isinstance(value, torch.Tensor) else float(value)})
+
+    def evaluated(self, **values: Any) -> bool:
+        """Metrics of an evaluation at this step. True: the best so far; then this step's checkpoint is kept as best."""
+        if not values:
+            raise Misuse("run.evaluated() got no metric: write run.evaluated(accuracy=accuracy).")
+        self.metric = self.metric or next(iter(values))
+        if self.metric not in values:
+            raise Misuse(f"run.evaluated() got {', '.join(values)}, and not {self.metric}, which selects the best.")
+        numbers = {name: float(value) for name, value in values.items()}
+        sign = 1 if self._is_higher_better() else -1
+        value = numbers[self.metric]
+        best = value == value and (self.best is None or sign * value > sign * self.best)
+        if self._interrupted or self._evaluated_before == self.step:
+            return best  # not a step of the loop's end; or a finished script that was started again
+        self._evaluated = self.step
+        if best:
+            self.best, self.best_step, self._new_best = value, self.step, True
+        self._listeners.hooks.logged(Row("valid", self.step, self.epoch, numbers, best=best))
+        return best
+
+    @property
+    def epoch(self) -> float:
+        """Passes over the loader; 0.0 without one."""
+        return self.step / self._per_epoch if self._per_epoch else 0.0
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What the rules have found so far."""
+        return self._listeners.findings
+
+    @property
+    def _per_epoch(self) -> int | None:
+        return None if self._stream is None else self._stream.steps_per_epoch
+
+    def _is_higher_better(self) -> bool:
+        return not any(word in self.metric for word in LOWER)
+
+    def _log_row(self) -> None:
+        """Rows end where a checkpoint may: a resumed run has the same ones."""
+        if self.step == self._logged:
+            return
+        optimizers = [part for part in self._parts.values() if isinstance(part, torch.optim.Optimizer)]
+        now, before = time.perf_counter(), self._clock
+        rates = rates_by_name(optimizers[0]) if optimizers else {}
+        speed = {"steps_per_second": (self.step - self._logged) / (now - before)}
+        self._clock, self._logged = now, self.step
+        self._listeners.hooks.logged(Row("train", self.step, self.epoch, self._means.take() | rates | speed))
+
+    def _checkpoints_due(self) -> None:
+        last = self.step == self.total  # saved at the end of the block: an evaluation may come after the loop
+        if (self.step % self._save_every == 0 and not last) or self._new_best or self._stop.signal:
+            self._save_if_new()
+
+    def _save_if_new(self) -> None:
+        if self._saved == self.step and not self._new_best:
+            return
+        values: dict[str, Any] = {
+            "best": self.best,
+            "best_step": self.best_step,
+            "metric": self.metric,
+            "evaluated": self._evaluated,
+        }
+        values |= {"memory": self.memory, "means": self._means.state()}
+        self._checkpoints.save(self.step, best=self._new_best, session=values)
+        self._saved, self._new_best = self.step, False
+
+
+def _device(parts: Mapping[str, Any]) -> torch.device:
+    tensors = (each for part in parts.values() if isinstance(part, nn.Module) for each in part.parameters())
+    first = next(tensors, None)
+    return torch.device("cpu") if first is None else first.device
+
+
+def _script() -> dict[str, str]:
+    """The text of the user's script, for `compare`."""
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    path = Path(file) if file else None
+    return {path.name: path.read_text(encoding="utf-8", errors="replace")} if path and path.is_file() else {}
