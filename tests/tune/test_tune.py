@@ -222,6 +222,17 @@ def test_a_recipe_of_the_users_is_found_beside_it_and_elsewhere(tmp_path: Path) 
         assert (found.name, found.threads) == ("small", 1)
 
 
+def test_hyperparameters_of_the_users_own_go_to_the_recipes_function() -> None:
+    made = "def recipe(hidden: int = 8):\n    return Recipe('own', dict, str, epochs=hidden)\n"
+    Path("own_sized.py").write_text(f"from trueloop import Recipe\n{made}", encoding="utf-8")
+    mine, settings = str(Path("own_sized.py").absolute()), {"hidden": "3", "lr": "0.5"}
+    start = find_recipe(mine, {}, settings)
+    written = write_recipe(Path("own_sized_tuned.py"), tuning(), start, mine, {}, settings)
+    assert "{'hidden': '3'})," in written
+    found = find_recipe("own_sized_tuned.py", {})
+    assert (found.epochs, found.lr, found.threads, found.hyperparameters) == (3, 0.5, 1, {"hidden": 3})
+
+
 def test_mappings_and_arguments_are_written_as_values() -> None:
     changes = {"optimizer_options": {"fused": True}}
     made = tuning(trials=(replace(tuning().trials[0], number=1, changes=changes),))

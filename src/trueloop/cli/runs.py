@@ -78,7 +78,8 @@ def _troubles(found: list[RunSummary]) -> list[str]:
         elif run.collapse:
             lines.append(f"{run.name}: marked. {run.collapse}")
         elif run.status in ("stopped", "killed"):
-            lines.append(f"{run.name}: continue with `trueloop resume {run.path}`")
+            again = "start its script again" if run.own_loop else f"continue with `trueloop resume {run.path}`"
+            lines.append(f"{run.name}: {again}")
     return lines
 
 

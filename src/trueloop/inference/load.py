@@ -20,6 +20,7 @@ from trueloop.checkpoint.plan import step_of
 from trueloop.data.accept import as_splits
 from trueloop.data.source import Batch, Source, Splits, map_tensors, moved, size_of
 from trueloop.engine.batches import EvaluationBatches
+from trueloop.engine.call_model import call_model
 from trueloop.engine.evaluate import evaluating
 from trueloop.engine.loader_stream import as_stream
 from trueloop.engine.measure_model import measure_model
@@ -128,7 +129,7 @@ class Loaded:
         with evaluating(self.model):
             for batch in self._batches(inputs):
                 with precision.autocast():
-                    outputs.append(map_tensors(_plain(self.model(batch.inputs)), Tensor.cpu))
+                    outputs.append(map_tensors(_plain(call_model(self.model, batch.inputs)), Tensor.cpu))
         if not outputs:
             raise BadData("There is no sample to predict. Give at least one.")
         return _joined(outputs)

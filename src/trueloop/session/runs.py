@@ -34,6 +34,7 @@ class RunSummary:
     message: str = ""  # Why it failed, or what is damaged
     recipe: str = ""
     hyperparameters: Mapping[str, Any] = field(default_factory=dict)  # The user's own
+    own_loop: bool = False  # Of `trueloop.session`
     started: float = 0.0  # Seconds since 1970
     seconds: float | None = None  # For how long it has trained
     step: int = 0
@@ -88,6 +89,7 @@ def summary_of(path: Path) -> RunSummary:
         message=str(about.get("message") or ""),
         recipe=str((about.get("recipe") or {}).get("name", "")),
         hyperparameters=(about.get("recipe") or {}).get("hyperparameters") or {},
+        own_loop=bool(about.get("session")),
         started=float(about.get("started") or 0.0),
         seconds=last.values.get("seconds") if last else None,
         step=int(about["step"]) if "step" in about and not under_way else last.step if last else 0,
