@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -118,7 +118,8 @@ def _is_empty(part: Any) -> bool:
 def map_leaves(value: Any, change: Callable[[Any], Any]) -> Any:
     """Change everything inside dicts, lists and tuples."""
     if isinstance(value, dict):
-        return {key: map_leaves(item, change) for key, item in value.items()}
+        items = {key: map_leaves(item, change) for key, item in value.items()}
+        return type(value)(**items) if is_dataclass(value) else items  # an output of Hugging Face is both
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(map_leaves(item, change) for item in value))
     if isinstance(value, (list, tuple)):

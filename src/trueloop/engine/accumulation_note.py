@@ -1,6 +1,7 @@
 """Where `accumulate` cannot give the step of the large batch, measured on the first batch."""
 
 from collections.abc import Sequence
+from dataclasses import is_dataclass
 from typing import Any
 
 import torch
@@ -50,6 +51,8 @@ def _losses(parts: Parts) -> tuple[float, float] | None:
         if batch is None:
             return None
         output = map_tensors(call_model(parts.model, batch.inputs), torch.detach)
+        if is_dataclass(output):
+            return None  # an output with its own form, as of Hugging Face, may hold more than rows
         # The outputs are cut with the batch: a model that depends on the size of the batch is no matter of the loss.
         answered = [(micro.inputs[0], Batch(micro.inputs[1], micro.targets)) for micro in _cut(parts, output, batch)]
         if sum(size_of(output) for output, _ in answered) != size_of(batch.inputs):

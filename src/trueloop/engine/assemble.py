@@ -21,6 +21,7 @@ from trueloop.engine.carry import attach_carry, check_carried_data
 from trueloop.engine.compile_model import compile_blocks, compile_model
 from trueloop.engine.ema import Ema
 from trueloop.engine.loss_terms import LossTerms, form_of
+from trueloop.engine.model_loss import ModelLoss
 from trueloop.engine.named_optimizers import build_named_optimizers, build_schedules
 from trueloop.engine.nonfinite_guard import Guard
 from trueloop.engine.optimizer import build_optimizer
@@ -34,7 +35,7 @@ from trueloop.engine.sample_order import mix_seed
 from trueloop.engine.schedule import Schedule, check_schedule, peak_lr
 from trueloop.engine.state import State
 from trueloop.engine.stream_batches import StreamBatches, with_batch_of
-from trueloop.engine.task import build_task
+from trueloop.engine.task import task_of
 from trueloop.engine.torch_settings import pick_device
 from trueloop.hook import Hook, Hooks
 from trueloop.measure.randomness import seed_all
@@ -63,9 +64,10 @@ def assemble(
     attach_carry(recipe, model)
     if recipe.start_from and not (store and store.names()):  # a run with its own checkpoints resumes from those
         hooks.noted(start_from(recipe, model))
-    task = build_task(recipe, splits.facts)
-    shared = strategy.sharers.world > 1 and recipe.step is None and not isinstance(splits.train, Stream)
-    form = form_of(task, model, splits, device) if shared else None
+    task = task_of(recipe, splits, model, device)
+    if isinstance(task, ModelLoss):
+        hooks.noted(task.note)
+    form = form_of(task, model, splits, device, strategy) if recipe.step is None else None
     peers.share([*model.parameters(), *model.buffers()])  # initial weights may depend on more than the seed
     precision = Precision(recipe.precision, device)
     batches = _batches(splits, recipe, device, strategy)

@@ -1,5 +1,6 @@
 """A recipe's model is called in one way everywhere: `model(inputs)`; or `model(**inputs)`, where the inputs are a dict
-whose keys are parameters of `forward`, as models of Hugging Face take them."""
+whose keys are parameters of `forward`, as models of Hugging Face take them. Labels in it are passed only to a forward
+that has a parameter of that name."""
 
 import inspect
 from collections.abc import Mapping
@@ -13,17 +14,23 @@ __all__ = ["call_model", "takes_names"]
 
 def call_model(model: Any, inputs: Any, like: nn.Module | None = None) -> Any:
     """`like`: the recipe's model, where `model` is a compiled or wrapped form of it."""
-    if isinstance(inputs, Mapping) and takes_names(model if like is None else like, inputs):
-        return model(**inputs)
+    if isinstance(inputs, Mapping) and (names := _names(model if like is None else like, inputs)):
+        return model(**{name: inputs[name] for name in names})
     return model(inputs)
 
 
 def takes_names(model: Any, inputs: Mapping[str, Any]) -> bool:
-    """Does `forward` take these by name? With `**kwargs`, one parameter of such a name is enough."""
+    """Does `forward` take these by name?"""
+    return bool(_names(model, inputs))
+
+
+def _names(model: Any, inputs: Mapping[str, Any]) -> list[str]:
+    """The inputs to pass by name: all of them, or all but the labels. With `**kwargs`, one known name is enough."""
     forward = getattr(model, "forward", model)
     names, others = _parameters(getattr(forward, "__func__", forward))
-    known = [key in names for key in inputs]
-    return bool(known) and (all(known) or (others and (any(known) or not names)))
+    wanted = [key for key in inputs if key in names or key not in ("labels", "label")]
+    known = [key in names for key in wanted]
+    return wanted if known and (all(known) or (others and (any(known) or not names))) else []
 
 
 @lru_cache(maxsize=256)

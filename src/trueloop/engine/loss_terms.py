@@ -77,10 +77,13 @@ class LossTerms:
         return loss * factor
 
 
-def form_of(task: Task, model: nn.Module, splits: Splits, device: torch.device) -> Form:
-    """What the loss returns, tried on a few samples. A process that gets none of a batch must know it too."""
+def form_of(task: Task, model: nn.Module, splits: Splits, device: torch.device, strategy: Strategy) -> Form | None:
+    """What the loss returns, tried on a few samples: of several processes, one may get no sample of a batch, and must
+    know it too. None: each learns it from its own first batch."""
     if not task.own_form:
         return _NONE
+    if strategy.sharers.world == 1 or not splits.train.by_index:
+        return None
     batch = moved(splits.train.fetch(torch.arange(min(2, len(splits.train)))), device)
     batch = batch if splits.prepare is None else Batch(splits.prepare(batch.inputs), batch.targets)
     with evaluating(model), restored_buffers(model):

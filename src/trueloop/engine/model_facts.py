@@ -269,9 +269,11 @@ def _look(recipe: Recipe, model: nn.Module, facts: Facts, batch: Batch, *, fused
         if fused:
             stack.enter_context(_Attention(look))
         with saved_tensors_hooks(look.keep, lambda tensor: tensor), _autocast(recipe):
-            loss = task.loss(call_model(model, batch.inputs), batch).total
+            output = call_model(model, batch.inputs)
+            own = getattr(output, "loss", None) if recipe.loss is None else None  # a model of Hugging Face computes it
+            loss = task.loss(output, batch).total if own is None else own
         look.forward = False
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
     return look
 
 

@@ -20,6 +20,12 @@ __all__ = [
 
 
 def require_tensors(output: Any, targets: Any, at: str, task: str) -> None:
+    if not isinstance(output, Tensor) and isinstance(getattr(output, "logits", None), Tensor):
+        raise BadData(
+            f"{at}: the model returns {type_name(output)} without a loss. Nothing was trained: name the targets of the "
+            "batch 'labels', so that the model computes its loss, or give the recipe a loss of your own: loss=lambda "
+            "output, targets: F.cross_entropy(output.logits, targets, reduction='none')."
+        )
     if not isinstance(output, Tensor):
         raise BadData(
             f"{at}: the model returns {type_name(output)}, and task={task} needs one tensor. Nothing was trained: "

@@ -19,9 +19,10 @@ from typing import Any, final
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody writes it
-from torch import Tensor
+from torch import Tensor, nn
 
-from trueloop.data.source import Facts
+from trueloop.data.source import Batch, Facts, Splits, moved
+from trueloop.engine.model_loss import MEASURED, ModelLoss, computes_its_loss, takes_labels
 from trueloop.engine.own_loss import OwnLoss
 from trueloop.engine.targets import (
     describe_tensor,
@@ -39,6 +40,7 @@ from trueloop.recipe.recipe import Recipe
 from trueloop.recipe.validate import METRICS
 
 __all__ = ["TASKS", "Binary", "Language", "Multiclass", "Multilabel", "OwnLoss", "Regression", "Task", "build_task"]
+__all__ += ["task_of"]
 
 TASKS = tuple(METRICS)
 
@@ -260,6 +262,21 @@ def _aligned(output: Tensor, targets: Tensor) -> Tensor:
 
 def _not_called(output: Any, targets: Any) -> Any:
     raise RuntimeError("The recipe's own step and evaluate compute its losses.")
+
+
+def task_of(recipe: Recipe, splits: Splits, model: nn.Module, device: torch.device) -> Task:
+    """The task of a recipe with this model and data: the model's own loss, if it computes one and the recipe none."""
+    own = recipe.loss is not None or recipe.step is not None or recipe.evaluate is not None
+    named = (splits.train, splits.valid, splits.test)
+    source = next((each for each in named if each is not None and each.by_index), None)
+    if not own and source is None and takes_labels(model):
+        return ModelLoss(model, None)
+    if not own and source is not None:
+        batch = moved(source.fetch(torch.arange(min(MEASURED, len(source)))), device)
+        batch = batch if splits.prepare is None else Batch(splits.prepare(batch.inputs), batch.targets)
+        if computes_its_loss(model, batch):
+            return ModelLoss(model, batch)
+    return build_task(recipe, splits.facts)
 
 
 def build_task(recipe: Recipe, facts: Facts) -> Task:

@@ -15,8 +15,9 @@ from trueloop.checkpoint.store import Folder
 from trueloop.data.source import Batch, Facts, Source, Splits
 from trueloop.engine.build_model import build_model
 from trueloop.engine.call_model import call_model
+from trueloop.engine.model_loss import LABELS, ModelLoss
 from trueloop.engine.read_data import read_data
-from trueloop.engine.task import Task, build_task
+from trueloop.engine.task import Task, task_of
 from trueloop.errors import BadCheckpoint, CannotExport, Misuse
 from trueloop.export.exporter import Example
 from trueloop.export.program import Program, is_tokens, layout_of, scores_of
@@ -86,7 +87,10 @@ class TrainedModel:
     def fetch(self, numbers: Tensor) -> Batch:
         """Raw samples, deterministic."""
         with fence(self.recipe.seed):
-            return self.source[1].fetch(numbers)
+            batch = self.source[1].fetch(numbers)
+        if isinstance(self.task, ModelLoss):  # an exported model takes no labels
+            return batch._replace(inputs={name: each for name, each in batch.inputs.items() if name != LABELS})
+        return batch
 
     def program(self) -> Program:
         """Raises CannotExport if no target supports its inputs or outputs."""
@@ -203,7 +207,8 @@ def load_trained_model(origin: Origin) -> TrainedModel:
         "readiness": origin.readiness,
         "origin": origin.about.get("origin"),
     }
-    task = build_task(recipe, splits.facts)
+    with fence(recipe.seed):
+        task = task_of(recipe, splits, model, torch.device("cpu"))
     return TrainedModel(origin, model.eval().requires_grad_(False), splits, task, as_plain(run))
 
 
