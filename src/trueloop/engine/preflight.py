@@ -23,6 +23,7 @@ from trueloop.engine.layers import remove_after
 from trueloop.engine.loader_stream import LoaderStream
 from trueloop.engine.metrics import check_metrics
 from trueloop.engine.optimizer import optimizer_problems
+from trueloop.engine.own_evaluation import evaluates_without_data
 from trueloop.engine.parts import Parts
 from trueloop.engine.sample_order import micro_batch_sizes
 from trueloop.engine.torch_settings import pick_device
@@ -110,7 +111,7 @@ def _refuse_what_watches_nothing(parts: Parts) -> None:
     plateau, watched = recipe.schedule == "plateau", recipe.patience is not None
     asked = {"patience": watched, "schedule=plateau": plateau, "metric": bool(recipe.metric)}
     watching = " and ".join(name for name, is_asked in asked.items() if is_asked)
-    if valid is None and watching:
+    if valid is None and watching and not evaluates_without_data(recipe):
         said = f"No validation data, but the recipe sets {watching}"
         raise BadRecipe(f"{said}. Nothing was trained: return Splits(valid=...) in `data`.")
 

@@ -76,9 +76,10 @@ class _Evaluated:
     ends: set[float] = field(default_factory=set)  # distinct numbers at the ends of windows
     batches: set[int] = field(default_factory=set)
     calls: int = 0
+    looks: int = 0  # calls whose rows were read
     seen: int = 0
     elements: int = 0
-    changes: int = 0  # calls with training between them and the call before
+    changes: int = 0  # looks with training between them and the look before
     trainings: int = 0  # at the latest call
     batch: int = 0
     tensor: weakref.ref[Tensor] | None = None
@@ -134,7 +135,8 @@ class EvaluatedRowsObserver(Observer):
         rows = _rows(tensors)
         batch = hash(tuple(rows))
         trainings = 0 if trained is None else trained.calls
-        line.changes += line.calls > 1 and trainings != line.trainings
+        line.looks += 1
+        line.changes += line.looks > 1 and trainings != line.trainings
         again = batch == line.batch and trainings == line.trainings and not call.training and len(set(rows)) > 1
         if again and line.tensor is not None and line.tensor() is not original:
             self._repeated = line
@@ -192,7 +194,7 @@ class EvaluatedRowsObserver(Observer):
                 FEW_LEVELS, len(windows) / 2
             )
             late = _late_windows(line, trained) if fine and not sum(windows.values()) else (0, 0)
-            many = line.calls >= 8 and len(line.batches) >= ALTERNATING * line.calls
+            many = line.looks >= 8 and len(line.batches) >= ALTERNATING * line.looks
             self.emit(
                 RowsCompared,
                 place,
@@ -203,12 +205,12 @@ class EvaluatedRowsObserver(Observer):
                 trained.expected() * len(line.digests),
                 len(windows) if fine else 0,
                 sum(windows.values()) if fine else 0,
-                line.calls,
+                line.looks,
                 len(line.batches),
                 line.in_a_row,
                 len(line.mixed - line.early),
                 len(line.named - line.early),
-                many and line.changes >= ALTERNATING * (line.calls - 1),
+                many and line.changes >= ALTERNATING * (line.looks - 1),
                 trained.place,
                 *late,
                 max(line.folded, trained.folds.rescaled()),
