@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - as everybody writes it
+import torch.nn.functional as F
 from ppo import fallen, moved
 from torch import Tensor, nn
 
@@ -88,7 +88,11 @@ def evaluate(models: Any) -> dict[str, float]:
     return {"reward": float(steps.mean())}
 
 
+def read(request: Any) -> Splits:
+    return Splits(train=Replay())
+
+
 recipe = Recipe(
-    name="dqn", model=networks, data=lambda request: Splits(train=Replay()), step=step, evaluate=evaluate,
+    name="dqn", model=networks, data=read, step=step, evaluate=evaluate,
     metric="reward", optimizer="adam", lr=1e-3, epochs=4, device="cpu", trackers=(),
 )  # fmt: skip

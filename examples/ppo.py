@@ -116,7 +116,11 @@ def evaluate(model: Any) -> dict[str, float]:
     return {"reward": float(steps.mean())}
 
 
+def read(request: Any) -> Splits:
+    return Splits(train=Rollouts())
+
+
 recipe = Recipe(
-    name="ppo", model=Agent, data=lambda request: Splits(train=Rollouts()), step=step, evaluate=evaluate,
+    name="ppo", model=Agent, data=read, step=step, evaluate=evaluate,
     metric="reward", optimizer="adam", lr=1e-3, clip=0.5, epochs=6, log_every=5, device="cpu", trackers=(),
 )  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - as everybody writes it
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from trueloop import Recipe, Splits, Tensors
