@@ -338,7 +338,7 @@ def test_verify_says_when_pieces_do_not_make_up_their_tensors(two: Folder, capsy
     assert "model/layer.weight is not the sum of its pieces" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("words", "model"), [([], "model"), (["--ema"], "ema")])
+@pytest.mark.parametrize(("words", "model"), [(["--weights", "model"], "model"), ([], "ema")])
 def test_convert_writes_one_file_in_one_process(two: Folder, tmp_path: Path, words: list[str], model: str) -> None:
     to = tmp_path / "all.safetensors"
     assert main(["checkpoint", "convert", str(two.folder), "--to", str(to), *words]) == 0

@@ -293,14 +293,15 @@ def test_convert_writes_what_others_can_load(
     run: Path, tmp_path: Path, suffix: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = [tmp_path / f"{name}{suffix}" for name in ("model", "ema")]
-    assert main(["checkpoint", "convert", str(run), "--to", str(files[0])]) == 0
-    assert main(["checkpoint", "convert", str(run), "--to", str(files[1]), "--ema"]) == 0
+    assert main(["checkpoint", "convert", str(run), "--to", str(files[0]), "--weights", "model"]) == 0
+    assert "(model: the trained weights; the moving average was evaluated)" in capsys.readouterr().out
+    assert main(["checkpoint", "convert", str(run), "--to", str(files[1])]) == 0
     read = safetensors.torch.load_file if suffix == ".safetensors" else lambda file: torch.load(file, weights_only=True)
     model, ema = (read(file) for file in files)
     network().load_state_dict(model)
     network().load_state_dict(ema)
     assert not torch.equal(model["0.weight"], ema["0.weight"])
-    assert "(ema)" in capsys.readouterr().out
+    assert "(ema: the moving average, which was evaluated)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -325,6 +326,8 @@ def test_wrong_words_are_refused_with_the_right_ones(
 
 def test_an_average_that_is_not_there_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     in_child(lambda: bool(train(recipe_of("resident", epochs=1, warmup=0), name="plain", runs=tmp_path, hooks=[])))
-    assert main(["checkpoint", "convert", str(tmp_path / "plain"), "--to", str(tmp_path / "a.pt"), "--ema"]) == 4
+    assert (
+        main(["checkpoint", "convert", str(tmp_path / "plain"), "--to", str(tmp_path / "a.pt"), "--weights=ema"]) == 4
+    )
     assert "has no moving average" in capsys.readouterr().err
     assert not (tmp_path / "a.pt").exists()

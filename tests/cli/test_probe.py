@@ -109,7 +109,7 @@ def test_a_script_that_fails_keeps_its_code_and_nothing_is_claimed(here: Path) -
     ("words", "said"),
     [
         ((), "Probe what?"),
-        (("nowhere",), "is not a recipe, a run's folder or a script"),
+        (("nowhere",), "is not a recipe, a run or a script"),
         (("digts",), "Did you mean digits"),
         (("gone.py",), "There is no file gone.py"),
         (("digits", "overfit-one-bach"), "Did you mean overfit-one-batch"),

@@ -79,9 +79,8 @@ def test_a_fast_path_that_learns_nothing_is_refused_with_its_numbers() -> None:
     assert "its loss lies" in done.stdout
     assert "the gradient of conv.weight has a cosine of 0.000" in done.stdout
     assert "nothing that was tried is better" in done.stdout
-    text = Path("planted_tuned.py").read_text(encoding="utf-8")
-    assert "channels_last" not in text
-    assert "threads=1" in text  # what was set stays set
+    assert "no file was written" in done.stderr
+    assert not Path("planted_tuned.py").exists()
 
 
 @pytest.mark.long
@@ -92,11 +91,16 @@ def test_the_winner_is_written_told_from_memory_and_taken_by_train() -> None:
     report = json.loads(first.stdout)
     assert report["trials"][0]["outcome"] == "reference"
     assert report["cached"] is False
-    assert "Next: trueloop train ./small_tuned.py" in first.stderr
-    assert MARK in Path("small_tuned.py").read_text(encoding="utf-8")
+    won = bool(report["chosen"]["changes"])
+    assert Path("small_tuned.py").exists() == won
     again = typed(*words)
     assert again.returncode == 0, again.stderr
     assert "from memory: measured here on" in again.stdout
+    if not won:
+        assert "no file was written" in again.stderr
+        return
+    assert "Next: trueloop train ./small_tuned.py" in first.stderr
+    assert MARK in Path("small_tuned.py").read_text(encoding="utf-8")
     assert "replaced small_tuned.py" in again.stderr
     trained = typed("./small_tuned.py", "--set", "epochs=1", verb="train")
     assert trained.returncode in (0, 1), trained.stderr  # a rule may have its opinion of so short a training
@@ -109,7 +113,8 @@ def test_a_bundled_recipe_is_tuned_within_its_budget() -> None:
     done = typed("digits", "--minutes", "0.75", "--seeds", "1", "--format", "html", "--output", "tuned.html")
     assert done.returncode == 0, done.stderr
     assert "Speed against memory" in Path("tuned.html").read_text(encoding="utf-8")
-    assert "find_recipe('digits', {})" in Path("digits_tuned.py").read_text(encoding="utf-8")
+    file = Path("digits_tuned.py")
+    assert "no file was written" in done.stderr or "find_recipe('digits', {})" in file.read_text(encoding="utf-8")
 
 
 @pytest.mark.long

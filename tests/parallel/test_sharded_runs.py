@@ -270,7 +270,7 @@ def test_a_finished_run_has_its_best_weights_and_one_process_can_ship_them(finis
     assert about["status"] == "finished"
     assert math.isfinite(about["best"])
     to = tmp_path / "weights.safetensors"
-    assert main(["checkpoint", "convert", str(finished), "--to", str(to), "--ema"]) == 0
+    assert main(["checkpoint", "convert", str(finished), "--to", str(to), "--weights", "ema"]) == 0
     model = net()
     model.load_state_dict(safetensors.torch.load_file(to))
     assert main(["checkpoint", "verify", str(finished)]) == 0

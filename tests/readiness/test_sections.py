@@ -68,6 +68,7 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
     ("run.json", {"best": 0.68}, "accuracy 0.68, and 0.6 of a constant prediction", "good"),
     ("run.json", {"best": 0.6, "higher_is_better": False, "metric": "loss"}, "a constant prediction: not recorded", "missing"),  # noqa: E501
     ("run.json", {"collapse": {"sentence": "It fell.", "recovered_at": None}}, "it collapsed: It fell.", "bad"),
+    ("run.json", {"changes": [{"step": 5, "recipe": {"lr": [0.1, 0.2]}, "code": {"mine.loss": "diff"}}]}, "changed at step 5 and accepted: lr from 0.1 to 0.2; 1 functions, classes or constants", "risk"),  # noqa: E501
     # the end
     ("run.json", {"status": "early-stopped"}, "the run ended at step 20 of 20: early-stopped", "good"),
     ("run.json", {"status": "signal", "message": "Stopped by signal 15."}, "signal; Stopped by signal 15.", "risk"),

@@ -166,9 +166,22 @@ def test_accepted_changes_are_recorded(folder: Path) -> None:
 
 
 def test_what_would_change_the_order_of_the_samples_is_refused_even_then(folder: Path) -> None:
-    code, printed = trueloop(folder, *LONGER, "--set", "batch=8", "--accept-changes")
+    code, printed = trueloop(folder, *LONGER, "--set", "seed=8", "--accept-changes")
     assert code == 4
-    assert "another batch: the steps of an epoch would change" in printed
+    assert "another seed: the data would be split and ordered again" in printed
+
+
+def test_another_batch_size_is_accepted_recorded_and_kept_by_later_resumes(folder: Path) -> None:
+    """80 samples: 5 steps of 16, then epochs of 10 steps of 8."""
+    assert "lr: " not in trueloop(folder, *LONGER, "--set", "batch=8")[1]
+    code, printed = trueloop(folder, *LONGER, "--set", "batch=8", "--accept-changes")
+    assert code == 0, printed
+    assert "batch 16 before step 5, 8 from there on" in printed
+    assert (about(folder)["step"], about(folder)["changes"][0]["recipe"]) == (15, {"batch": [16, 8]})
+    code, printed = trueloop(folder, "resume", "runs/a", "--set", "epochs=3")
+    assert code == 0, printed
+    assert about(folder)["step"] == 25
+    assert trueloop(folder, "resume", "runs/a")[0] == 4, "it has finished"
 
 
 def test_what_does_not_change_the_numbers_may_be_set(folder: Path) -> None:

@@ -15,7 +15,8 @@ from trueloop.checkpoint.safetensors_header import entries_of
 from trueloop.checkpoint.sharded import TensorPieces, group_of, is_sharded, read_piece_table
 from trueloop.checkpoint.store import Folder
 from trueloop.cli.deliver import Delivery
-from trueloop.cli.options import Parser
+from trueloop.cli.named_run import path_of_run
+from trueloop.cli.options import Parser, one_of
 from trueloop.errors import BadCheckpoint, Misuse, did_you_mean
 from trueloop.results.check import ExitCode
 from trueloop.results.document import Column, Document, Facts, Item, Items, Part, Table
@@ -25,6 +26,7 @@ __all__ = ["checkpoint", "parser"]
 ABOUT: Final = """Show what a checkpoint holds, verify that its files are complete and unchanged, or convert its
 weights to one file. PATH is a run's folder, its `checkpoints` folder, or one checkpoint, sharded or not."""
 ACTIONS: Final = ("show", "verify", "convert")
+WEIGHTS: Final = {"ema": "the moving average", "model": "the trained weights"}
 TENSOR: Final = (Column("tensor", "name"), Column("shape", "shape"), Column("dtype"), Column("numbers", "count"))
 
 
@@ -33,7 +35,8 @@ def parser() -> Parser:
     made.add_argument("action", nargs="?", metavar="ACTION", help=" | ".join(ACTIONS))
     made.add_argument("path", nargs="?", type=Path, metavar="PATH", help="a run, a folder of checkpoints, or one")
     made.add_argument("--to", type=Path, metavar="FILE", help="convert: FILE.safetensors or FILE.pt")
-    made.add_argument("--ema", action="store_true", help="convert: the moving average instead of the weights")
+    which = "convert: ema | model (default: those that were evaluated, the moving average if the run has one)"
+    made.add_argument("--weights", metavar="WHICH", type=one_of(WEIGHTS), help=which)
     made.add_report_options(quiet="verify: print damaged checkpoints only")
     return made
 
@@ -46,12 +49,13 @@ def checkpoint(arguments: list[str]) -> int:
     if options.path is None:
         raise Misuse(f"Which checkpoint? Nothing was run: type `trueloop checkpoint {options.action} runs/NAME`.")
     delivery = Delivery(options)
+    options.path = path_of_run(options.path)
     if options.action == "verify":
         document, valid = _verify(options.path, quiet=options.quiet)
         delivery.deliver(document, healthy=valid)
         return ExitCode.CLEAN if valid else ExitCode.FINDINGS
     show = options.action == "show"
-    delivery.deliver(_show(options.path) if show else _convert(options.path, options.to, ema=options.ema))
+    delivery.deliver(_show(options.path) if show else _convert(options.path, options.to, options.weights))
     return ExitCode.CLEAN
 
 
@@ -147,18 +151,22 @@ def _tried(store: Folder, name: str) -> dict[str, Any]:
     return {"path": where, "valid": True, "message": message}
 
 
-def _convert(path: Path, to: Path | None, *, ema: bool) -> Document:
+def _convert(path: Path, to: Path | None, weights: str | None) -> Document:
     if to is None or to.suffix not in (".safetensors", ".pt"):
         raise Misuse("Which file? Nothing was written: add --to FILE.safetensors or --to FILE.pt.")
     from trueloop.checkpoint.weights import best_contents, write_weights
 
     contents, where = best_contents(path)
-    if ema and "ema" not in contents.weights:
-        raise Misuse(f"{where} has no moving average of the weights. Nothing was written: leave --ema out.")
-    models = [name for name in ("ema" if ema else "model", *contents.weights) if name in contents.weights]
+    averaged = "ema" in contents.weights
+    if weights == "ema" and not averaged:
+        raise Misuse(f"{where} has no moving average of the weights. Nothing was written: leave --weights ema out.")
+    preferred = weights or ("ema" if averaged else "model")
+    models = [name for name in (preferred, *contents.weights) if name in contents.weights]
     state = contents.state_of(models[0])
     left_out = write_weights(state, to)
     kept = len(state) - len(left_out)
     notes = (f"Left out, because they are not tensors: {', '.join(left_out)}",) if left_out else ()
     data = {"file": to, "tensors": kept, "checkpoint": where, "weights": models[0], "left_out": left_out}
-    return Document(f"{to}: {kept} tensors of {where} ({models[0]})", (), notes, data=data)
+    scored = ", which was evaluated" if models[0] == "ema" else "; the moving average was evaluated" if averaged else ""
+    which = f"{models[0]}: {WEIGHTS.get(models[0], 'weights')}{scored}"
+    return Document(f"{to}: {kept} tensors of {where} ({which})", (), notes, data=data)

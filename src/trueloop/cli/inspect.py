@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from trueloop.cli.deliver import deliver, writable, write_file
+from trueloop.cli.named_run import is_run, path_of_run, recipe_or_run
 from trueloop.cli.options import Parser, shape, whole_number
-from trueloop.cli.recipe_options import add_recipe_options, chosen_recipe, settings_of, unknown_recipe
+from trueloop.cli.recipe_options import add_recipe_options, unknown_recipe
 from trueloop.errors import Misuse, did_you_mean
 from trueloop.recipe.recipe import DataRequest, Recipe
 from trueloop.recipes.catalogue import bundled
-from trueloop.recipes.origin import origin_of, recipe_of
 from trueloop.report.png import contact_sheet, png
 from trueloop.results.document import Document, Picture
 
@@ -96,7 +96,7 @@ def _document(options: argparse.Namespace) -> Document:
         case "checkpoint":
             from trueloop.inspection.checkpoint import inspect_checkpoint
 
-            return inspect_checkpoint(Path(word))
+            return inspect_checkpoint(path_of_run(Path(word)))
         case "tensor":
             from trueloop.inspection.tensor import inspect_tensor
 
@@ -159,15 +159,8 @@ def _batch(parts: Parts) -> Any:
 
 
 def _recipe(options: argparse.Namespace) -> tuple[Recipe, Path | None]:
-    from trueloop.session.folder import read_about
-
-    word, folder = options.words[0], options.data
-    if Path(word).is_dir():
-        about = read_about(Path(word))
-        advice = "runs of `trueloop train RECIPE` can be inspected; or name a file and a callable."
-        origin = origin_of(Path(word), about, advice)
-        recipe = recipe_of({**origin, "settings": {**origin["settings"], **settings_of(options.set)}})
-        return recipe, folder or (Path(about["data"]) if about.get("data") else None)
-    if not word.endswith(".py") and word not in bundled():
-        raise unknown_recipe(word, "a recipe or a run's folder")
-    return chosen_recipe(options, options.words), folder
+    word = options.words[0]
+    if not word.endswith(".py") and word not in bundled() and not Path(word).is_dir() and not is_run(word):
+        raise unknown_recipe(word, "a recipe or a run")
+    advice = "runs of `trueloop train RECIPE` can be inspected; or name a file and a callable."
+    return recipe_or_run(options, options.words, advice)

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trueloop.claims.catalogue import claims_named, names, sentences
 from trueloop.cli.deliver import Delivery
+from trueloop.cli.named_run import named_run, origin_of_run
 from trueloop.cli.options import Parser, whole_number
 from trueloop.cli.recipe_options import add_recipe_options, is_recipe, recipe_arguments, settings_of, unknown_recipe
 from trueloop.errors import Misuse, did_you_mean
 from trueloop.recipes.catalogue import bundled
-from trueloop.recipes.origin import origin_of, recipe_of
+from trueloop.recipes.origin import recipe_of
 from trueloop.report import FINDINGS_FORMATS, Live, document_of
 from trueloop.results.proof import Proof, read_proofs, write_proofs
 
@@ -53,7 +54,7 @@ def probe(arguments: list[str]) -> int:
     target, claims = _divided([*(["-m", options.m] if options.m else []), *words])
     delivery = Delivery(options)
     chosen = claims_named(claims)
-    run = Path(target[0]) if Path(target[0]).is_dir() else None
+    run = named_run(target[0])
     if run is not None:
         read_proofs(run)  # a damaged file is refused before anything is measured, not after
     with tempfile.TemporaryDirectory(prefix="trueloop-probe-") as scratch:
@@ -118,16 +119,14 @@ def _subject(
 def _recipe_subject(options: argparse.Namespace, target: list[str], run: Path | None, scratch: Path) -> RecipeSubject:
     from trueloop.claims.subject import RecipeSubject
     from trueloop.recipe.recipe import DataRequest
-    from trueloop.session.folder import read_about
 
     folder: Path | None = options.data
     if run is not None:
-        about = read_about(run)
-        origin = origin_of(run, about, "claims are tested on runs of `trueloop train RECIPE`.")
-        folder = folder or (Path(about["data"]) if about.get("data") else None)
+        origin, data = origin_of_run(run, "claims are tested on runs of `trueloop train RECIPE`.")
+        folder = folder or data
     else:
         if not target[0].endswith(".py") and target[0] not in bundled():
-            raise unknown_recipe(target[0], "a recipe, a run's folder or a script")
+            raise unknown_recipe(target[0], "a recipe, a run or a script")
         arguments = recipe_arguments(target[1] if len(target) > 1 else None, options.target)
         origin = {"recipe": target[0], "arguments": arguments, "settings": {}}
     origin["settings"] = {**origin["settings"], **settings_of(options.set)}

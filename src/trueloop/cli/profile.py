@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from trueloop.cli.check import program_of
 from trueloop.cli.deliver import Delivery, writable
+from trueloop.cli.named_run import is_run, recipe_or_run
 from trueloop.cli.options import Parser, whole_number
-from trueloop.cli.recipe_options import add_recipe_options, chosen_recipe, is_recipe, unknown_recipe
+from trueloop.cli.recipe_options import add_recipe_options, is_recipe, unknown_recipe
 from trueloop.errors import Misuse
 from trueloop.recipe.recipe import DataRequest, Recipe
 from trueloop.recipes.catalogue import bundled
@@ -64,7 +65,7 @@ def profile(arguments: list[str]) -> int:
 
 
 def _is_script(word: str) -> bool:
-    if word.startswith("-m") or word in bundled():
+    if word.startswith("-m") or word in bundled() or (not word.endswith(".py") and is_run(word)):
         return word.startswith("-m")
     if not word.endswith(".py") and not Path(word).is_file():
         raise unknown_recipe(word, "a recipe or a script")
@@ -113,7 +114,8 @@ def _profile_script(options: argparse.Namespace, target: list[str]) -> int:
 
 
 def _profile_recipe(options: argparse.Namespace, target: list[str]) -> int:
-    recipe, notes = _as_eager(chosen_recipe(options, target))
+    recipe, data = recipe_or_run(options, target, "runs of `trueloop train RECIPE` can be profiled.")
+    recipe, notes = _as_eager(recipe)
     waiting: list[Callable[[], float]] = []
     observer = _observer(options, lambda: waiting[0]() if waiting else 0.0)
 
@@ -124,7 +126,7 @@ def _profile_recipe(options: argparse.Namespace, target: list[str]) -> int:
     delivery = Delivery(options, text_to=sys.stderr)
     observer.install()
     try:
-        loop = Loop.of(recipe, DataRequest(options.data, options.download, recipe.seed))
+        loop = Loop.of(recipe, DataRequest(data, options.download, recipe.seed))
         waiting.append(lambda: loop.parts.batches.waited)
         loop.train()
     except StopTheRun:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from trueloop.cli.deliver import Delivery
+from trueloop.cli.named_run import path_of_run
 from trueloop.cli.options import Parser, one_of
 from trueloop.errors import Misuse
 from trueloop.report.units import duration, number
@@ -29,7 +30,7 @@ def parser() -> Parser:
 
 def runs(arguments: list[str]) -> int:
     options = parser().parse_all(arguments)
-    folder: Path = options.folder or Path("runs")
+    folder: Path = path_of_run(options.folder) if options.folder else Path("runs")
     if not folder.is_dir() and options.folder is not None:
         raise Misuse(f"There is no folder {folder}. Runs are in ./runs, unless `trueloop train` got --runs FOLDER.")
     found = _found(folder)

@@ -6,9 +6,10 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from trueloop.cli.deliver import Delivery
+from trueloop.cli.named_run import named_run, origin_of_run
 from trueloop.cli.options import Parser, number, one_of, whole_number
 from trueloop.cli.recipe_options import add_recipe_options, recipe_arguments, settings_of
 from trueloop.errors import Misuse
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["parser", "tune"]
 
 ABOUT: Final = """Measure other ways to compute a recipe: one knob at a time, each in its own process. Keep what is
-faster by more than noise and gives the same training as eager fp32. The winner is written as a recipe for `trueloop
-train`."""
+faster by more than noise and gives the same training as eager fp32. If something won, it is written as a recipe for
+`trueloop train`."""
 ALLOWED: Final = ("batch",)  # Knobs that change the training: turned only with --allow
 
 
@@ -67,6 +68,9 @@ def tune(arguments: list[str]) -> int:
         print(f"trueloop: {why} {shows}", file=sys.stderr)
         return ExitCode.FINDINGS
     delivery.deliver(result)
+    if all(getattr(recipe, name) == value for name, value in result.best.changes.items()):
+        print(f"nothing was better than {asked.subject} as it is: no file was written.", file=sys.stderr)
+        return ExitCode.CLEAN
     replaced = file.exists()
     write_recipe(file, result, recipe, asked.word, asked.arguments, asked.settings)
     data = f" --data {options.data}" if options.data else ""
@@ -78,11 +82,18 @@ def tune(arguments: list[str]) -> int:
 def _asked(options: argparse.Namespace) -> TuneRequest:
     from trueloop.tune.tune import TuneRequest
 
+    word = str(Path(options.recipe).absolute()) if options.recipe.endswith(".py") else options.recipe
+    run, data = named_run(options.recipe), None
+    origin: dict[str, Any] = {
+        "recipe": word, "arguments": recipe_arguments(options.table, options.target), "settings": {}
+    }  # fmt: skip
+    if run is not None:
+        origin, data = origin_of_run(run, "runs of `trueloop train RECIPE` can be tuned.")
     return TuneRequest(
-        word=str(Path(options.recipe).absolute()) if options.recipe.endswith(".py") else options.recipe,
-        arguments=recipe_arguments(options.table, options.target),
-        settings=settings_of(options.set),
-        data=options.data,
+        word=origin["recipe"],
+        arguments=origin["arguments"],
+        settings={**origin["settings"], **settings_of(options.set)},
+        data=options.data or data,
         download=options.download,
         objective=options.objective,
         seconds=options.minutes * 60,

@@ -6,6 +6,7 @@ from typing import Any, final
 from trueloop.checkpoint.contents import newest_valid
 from trueloop.checkpoint.layout import CheckpointReader
 from trueloop.data.source import moved
+from trueloop.engine.batch_change import convert_position
 from trueloop.engine.cadence import Cadence
 from trueloop.engine.carry import carry_of, without_carried_state
 from trueloop.engine.hook_calls import HookCalls
@@ -93,6 +94,9 @@ class Recovery:
                 raise BadCheckpoint(f"{problems[0]} This run has no valid checkpoint. Nothing was run.")
             return False
         self.restore(reading)
+        note = convert_position(self.state, reading.about, parts.recipe, parts.batches.steps_per_epoch)
+        if note:
+            parts.hooks.noted(note)
         return True
 
     # -- non-finite batches --

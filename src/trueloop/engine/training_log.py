@@ -35,7 +35,9 @@ class TrainingLog:
         self._heading: tuple[int, float, dict[str, float], int] = (0, 0.0, {}, 0)  # step, epoch, rates, samples
 
     def epoch(self) -> float:
-        return self.state.step / self.parts.batches.steps_per_epoch
+        """Its position, not its steps: another batch size may have changed their number."""
+        steps = self.parts.batches.steps_per_epoch
+        return (self.state.epoch * steps + self.state.batch) / steps
 
     def show_progress(self) -> None:
         """By time, not by steps; the first at once. Without a loss where steps are replayed: nobody waits there."""

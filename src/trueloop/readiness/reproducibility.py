@@ -1,12 +1,13 @@
 """Can these results be reproduced?"""
 
+from collections.abc import Iterator
 from typing import Final
 
 from trueloop.readiness.question import Run, claim_question, question
 from trueloop.readiness.record import Absent
 from trueloop.results.readiness import Statement, stated
 
-__all__ = ["data", "deterministic", "order", "seeded", "versions"]
+__all__ = ["changed", "data", "deterministic", "order", "seeded", "versions"]
 
 SECTION: Final = "reproducibility"
 
@@ -40,6 +41,26 @@ def data(run: Run) -> Statement:
     text = f"the training data {verb} those of {{name}} (digests of {{read:,}} samples)"
     made = stated(SECTION, "good" if same else "risk", text, read=read, name=name)
     return made.and_see(*digest.addresses, *other.addresses)
+
+
+@question(SECTION, "changes between resumes", "trueloop resume {run}")
+def changed(run: Run) -> Iterator[Statement]:
+    """Only of a run that was resumed with --accept-changes."""
+    for number, change in enumerate(run.record.value("run.json#changes") or ()):
+        at = f"run.json#changes.{number}"
+        figures, said = {"step": run.record.figure(f"{at}.step")}, []
+        for name, values in change.get("recipe", {}).items():
+            sides = {
+                f"{name}_{side}": f"{at}.recipe.{name}.{side}" for side, value in enumerate(values) if value is not None
+            }
+            figures |= {side: run.record.figure(where) for side, where in sides.items()}
+            before, now = (f"{{{name}_{side}}}" if f"{name}_{side}" in sides else "nothing" for side in (0, 1))
+            said.append(f"{name} from {before} to {now}")
+        for topic, words in (("code", "{code} functions, classes or constants"), ("data", "data of {data} splits")):
+            if change.get(topic):
+                figures[topic] = run.record.count(f"{at}.{topic}")
+                said.append(words)
+        yield stated(SECTION, "risk", f"changed at step {{step:,}} and accepted: {'; '.join(said)}", **figures)
 
 
 deterministic = claim_question(

@@ -21,7 +21,6 @@ FREE: Final = {
     *("threads", "pin", "where"),
 }
 NEVER: Final = {
-    "batch": "the steps of an epoch would change in the middle of the run",
     "seed": "the data would be split and ordered again",
     "task": "the metrics before and after could not be compared",
 }

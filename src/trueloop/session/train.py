@@ -14,6 +14,7 @@ from torch import nn
 from trueloop.checkpoint.store import Folder
 from trueloop.doctor.watch import observe
 from trueloop.engine.accumulation_note import accumulation_note
+from trueloop.engine.batch_change import with_length_in_steps
 from trueloop.engine.collapse import FIRST_CHECKED_EPOCH, Baseline, CollapseCheck
 from trueloop.engine.constant_baseline import constant_answer
 from trueloop.engine.loop import Loop
@@ -115,11 +116,23 @@ def resume(
         data = folder.about.get("data")
         request = DataRequest(Path(data) if data else None, download, recipe.seed)
         kept = kept_baseline(folder)
-        with _session(recipe, request, folder, hooks, resumed=True) as session:
+        with _session(_in_steps(recipe, folder), request, folder, hooks, resumed=True) as session:
             _begin(session, kept, changes if accept_changes else Changes(), accepted=accept_changes)
             with _observed(session.loop):
                 session.ending = run_loop(session.loop)
     return session.result(hand_on_signals)
+
+
+def _in_steps(recipe: Recipe, folder: RunFolder) -> Recipe:
+    """A run whose batch size changes has a different number of steps for its epochs."""
+    store = Folder(folder.checkpoints)
+    names = store.names()
+    train = (folder.about.get("data_fingerprint") or {}).get("train") or {}
+    try:
+        about = store.manifest(names[-1]) if names else {}
+    except BadCheckpoint:  # reported and left out when checkpoints are read
+        return recipe
+    return with_length_in_steps(recipe, about, int(train.get("samples") or 0))
 
 
 def _check(recipe: Recipe) -> None:
