@@ -85,7 +85,7 @@ def test_a_recipe_is_trained_and_told() -> None:
 def test_steps_that_are_played_at_once_are_told_one_by_one() -> None:
     done = typed("--steps", "30", "--set", "program=cuda_graphs", "digits")
     assert done.returncode == 0, done.stderr
-    assert "program=cuda_graphs hides the parts of a step" in done.stderr
+    assert "program=cuda_graphs hides the phases of a step" in done.stderr
 
 
 def test_no_training_is_told_by_the_exit_code() -> None:

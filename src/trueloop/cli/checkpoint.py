@@ -35,7 +35,7 @@ def parser() -> Parser:
     made.add_argument("action", nargs="?", metavar="ACTION", help=" | ".join(ACTIONS))
     made.add_argument("path", nargs="?", type=Path, metavar="PATH", help="a run, a folder of checkpoints, or one")
     made.add_argument("--to", type=Path, metavar="FILE", help="convert: FILE.safetensors or FILE.pt")
-    which = "convert: ema | model (default: those that were evaluated, the moving average if the run has one)"
+    which = "convert: ema | model (default: the evaluated weights, so the moving average if there is one)"
     made.add_argument("--weights", metavar="WHICH", type=one_of(WEIGHTS), help=which)
     made.add_report_options(quiet="verify: print damaged checkpoints only")
     return made
