@@ -83,6 +83,10 @@ class EvaluationRepeats(Claim):
             said += f"; {layer or 'the model'} ({type(module).__name__}) is the first layer to differ"
         cause = MODE if first.training else DRAWS if draw else STATE if changed else MEMORY
         cause = DROPOUT if draw and draw[0] in DROPOUT_OPERATIONS and not first.training else cause
+        if cause is DRAWS and draw is not None and parts.recipe.loss is not None:
+            at = f", line {draw[1].line}" if draw[1] else ""
+            said = f"the forward draws random numbers in eval mode ({draw[0]}{at}), as a model that samples does"
+            return self.unproved(f"not applicable: {said}; if that is not meant, draw only `if self.training:`", facts)
         facts |= {"layer": layer, "class": type(module).__name__, "drawn_by": draw[0] if draw else None}
         place = (draw[1] if draw else None) or _place(parts.model, layer or "")
         return self.fails(said, facts, self.likely_first(cause), place)

@@ -4,6 +4,8 @@ The first test of any training: the same few samples in every step, without drop
 the loss does not go to about zero, something basic is broken: inputs, labels, model, loss, gradients or optimizer.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, final
@@ -12,7 +14,7 @@ import torch
 
 from trueloop.claims.claim import Claim
 from trueloop.claims.subject import RecipeSubject
-from trueloop.claims.training_step import apply_update, backward, first_samples, without_dropout
+from trueloop.claims.training_step import apply_update, backward, first_samples, select_samples, without_dropout
 from trueloop.data.source import Batch, size_of, tensors_in
 from trueloop.engine.call_model import call_model
 from trueloop.engine.parts import Parts
@@ -24,6 +26,9 @@ __all__ = ["OverfitOneBatch"]
 SAMPLES: Final = 8  # few: a model of any size can memorize them, within seconds
 STEPS: Final = 300
 LEARNED: Final = 0.02  # share of the first loss that counts as about zero
+FELL: Final = 0.01  # share of the first loss by which a loss without a known floor must fall
+MEMORIZED: Final = 0.2  # share of that fall by which other samples' targets must be worse
+NOISE: Final = 10  # last steps of a forward that draws, of which the lowest loss counts
 RATES: Final = (1.0, 0.1, 10.0)  # factors on the recipe's learning rate, in this order
 
 WRONG_RATE = Cause("the learning rate is off by about ten times", "try `--set lr=...`, or test learning-rate-range")
@@ -51,6 +56,8 @@ class OverfitOneBatch(Claim):
         where = f"in {first.steps} steps on the same {first.samples} samples"
         if first.learned:
             return self.holds(f"the loss falls from {first.first:.3g} to {first.last:.2g} {where}", facts)
+        if first.exchanged is not None:
+            return self._without_known_floor(first, facts, where)
         said = f"the loss falls only from {first.first:.3g} to {first.last:.3g} {where}"
         other = next((each for each in others if each.learned), None)
         if other is not None:
@@ -61,6 +68,21 @@ class OverfitOneBatch(Claim):
         likely = self.likely_first(*([WRONG_RATE] if other is not None else []), *seen)
         return self.fails(said, facts | first.state, likely)
 
+    def _without_known_floor(self, first: _Try, facts: dict[str, object], where: str) -> Proof:
+        """An ELBO, smoothed labels, a contrastive loss: zero is out of reach. A model that has memorized the samples
+        is far worse with the targets of other samples; one that gives a constant answer is not."""
+        fall, exchanged = first.first - first.last, first.exchanged or 0.0
+        facts |= {"loss_with_targets_exchanged": exchanged}
+        said = f"the loss falls from {first.first:.3g} to {first.last:.3g} {where}"
+        if fall < FELL * abs(first.first):
+            return self.fails(said, facts | first.state, self.likely_first(NO_GRADIENT))
+        if exchanged - first.last >= MEMORIZED * fall:
+            more = f"the floor of a loss of your own is not known; with the targets exchanged it is {exchanged:.3g}"
+            return self.holds(f"{said} ({more})", facts)
+        return self.unproved(
+            f"{said}: the lower limit of a loss of your own is not known, and other targets fit as well", facts
+        )
+
 
 @dataclass(frozen=True)
 class _Try:
@@ -69,6 +91,7 @@ class _Try:
     steps: int
     first: float
     last: float
+    exchanged: float | None  # the last loss with the targets of other samples; None: its floor is known, and zero
     state: dict[str, Any]  # after the last step
 
     @property
@@ -89,7 +112,21 @@ def _try(subject: RecipeSubject, factor: float) -> _Try:
             if not math.isfinite(losses[-1]) or losses[-1] <= max(LEARNED * losses[0], 1e-6):
                 break
             apply_update(parts, parts.recipe.lr)
-    return _Try(factor, size_of(batch.inputs), len(losses), losses[0], losses[-1], _state(parts, batch))
+        exchanged = _exchanged_loss(parts, batch) if _floor_is_unknown(parts, batch) else None
+    counts = (size_of(batch.inputs), len(losses), losses[0])
+    return _Try(factor, *counts, min(losses[-NOISE:]) if exchanged else losses[-1], exchanged, _state(parts, batch))
+
+
+def _floor_is_unknown(parts: Parts, batch: Batch) -> bool:
+    """A loss of the user's own, or targets that are probabilities: the loss is at least their entropy."""
+    soft = parts.task.metric == "accuracy" and any(each.is_floating_point() for each in tensors_in(batch.targets))
+    return parts.recipe.loss is not None or (soft and parts.recipe.task != "binary")
+
+
+def _exchanged_loss(parts: Parts, batch: Batch) -> float:
+    size = size_of(batch.inputs)
+    others = select_samples(batch.targets, [*range(1, size), 0], size)
+    return float(backward(parts, [batch._replace(targets=others)]))
 
 
 def _state(parts: Parts, batch: Batch) -> dict[str, Any]:
