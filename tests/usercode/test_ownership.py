@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from trueloop.usercode.ownership import attributes_read, class_place, detaching_lines
+from trueloop.usercode.ownership import attributes_read, class_place, detaching_lines, is_users
 
 
 class Inner(nn.Module):
@@ -76,3 +76,11 @@ def test_a_class_is_where_it_is_written() -> None:
     assert place is not None
     assert (place.path, place.line) == (__file__, inspect.getsourcelines(Inner)[1])
     assert class_place(nn.Linear) is None
+
+
+def test_the_command_that_pip_installs_is_not_the_users(tmp_path: Path) -> None:
+    """`trueloop profile RECIPE` named its line, `sys.exit(main())`."""
+    command = tmp_path / "trueloop"
+    command.write_text("sys.exit(main())")
+    assert not is_users(str(command))
+    assert is_users(str(tmp_path / "trueloop.py"))

@@ -24,6 +24,8 @@ _OWN: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _LIBRARY: Final = tuple(os.path.realpath(path) + os.sep for path in {*_INSTALLED, _OWN})
 _LIBRARY_FOLDERS: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
+_COMMAND: Final = "trueloop"  # what pip installs: `sys.exit(main())` stands below every frame of a recipe's run
+
 _CELLS: Final = ("<ipython", "<command-", "<stdin")
 """File names of notebook cells and of the prompt; other names in angle brackets belong to generated code."""
 
@@ -56,6 +58,8 @@ def _is_users(filename: str) -> bool:
     path = os.path.realpath(filename)
     if any(path.startswith(folder) for folder in _claimed):
         return True
+    if os.path.basename(path) == _COMMAND:
+        return False
     return not path.startswith(_LIBRARY) and not any(folder in path for folder in _LIBRARY_FOLDERS)
 
 
