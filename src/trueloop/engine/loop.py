@@ -7,12 +7,13 @@ loop.train()
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
+from pathlib import Path
 from typing import Any, cast, final
 
 import torch
 from torch import Tensor, nn
 
-from trueloop.checkpoint.store import Store
+from trueloop.checkpoint.store import Folder, Store
 from trueloop.engine.assemble import assemble
 from trueloop.engine.batches import Window
 from trueloop.engine.cadence import Cadence
@@ -97,6 +98,17 @@ class Loop:
     @property
     def device(self) -> torch.device:
         return self.parts.device
+
+    @property
+    def folder(self) -> Path | None:
+        """Of the run; None for a loop without one."""
+        store = self.parts.saver.store
+        return store.folder.parent if isinstance(store, Folder) else None
+
+    @property
+    def first_process(self) -> bool:
+        """The one of several that writes files and prints."""
+        return self.parts.peers.first
 
     @property
     def step(self) -> int:
