@@ -14,6 +14,7 @@ from tests.engine.test_streams import killed_and_resumed
 from trueloop import Facts, Splits, Tensors
 from trueloop.data.tracks import Tracks
 from trueloop.engine.assemble import assemble
+from trueloop.engine.build_model import build_model
 from trueloop.engine.carry import carry_of
 from trueloop.engine.preflight import check_before_training
 from trueloop.errors import BadData, BadRecipe, NotByIndex
@@ -101,6 +102,13 @@ def test_the_checks_before_the_training_leave_no_state() -> None:
     assert carry.state is None
     with pytest.raises(NotByIndex, match="continues the one before it"):
         parts.batches.again(0, 0)
+
+
+def test_outside_a_run_each_call_begins_without_a_state() -> None:
+    model = build_model(RECIPE, SPLITS.facts)
+    inputs = TRAIN.fetch(torch.arange(4)).inputs
+    assert torch.equal(model(inputs), model(inputs))
+    assert len(model(inputs[:2])) == 2
 
 
 def test_a_skipped_batch_does_not_spoil_those_after_it() -> None:

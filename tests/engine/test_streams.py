@@ -338,6 +338,14 @@ def test_a_loader_that_is_empty_or_shorter_than_before() -> None:
         ran(replace(recipe, data=short, epochs=6), store, go_on=True)
 
 
+def test_a_loader_over_a_map_style_dataset_answers_for_its_samples() -> None:
+    loader = ran(replace(SMALL, data=given(shuffled()), batch=8, epochs=1)).loop.parts.splits.train
+    assert len(loader) == 30
+    assert torch.equal(loader.fetch(torch.tensor([7])).inputs[0], blobs(30)[0][7])
+    with pytest.raises(NotByIndex, match="Rows gives batches one after another"):
+        len(ran(replace(SMALL, data=given(Rows()), epochs=None, steps=1)).loop.parts.splits.train)
+
+
 def test_accumulation_splits_a_stream_s_batch() -> None:
     whole, split = (ran(replace(SMALL, data=given(shuffled()), batch=8, accumulate=count)) for count in (1, 3))
     assert [len(micro.targets) for micro in split.loop.parts.batches.micros(Batch(*blobs(8)))] == [3, 3, 2]

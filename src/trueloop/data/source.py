@@ -17,10 +17,21 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from trueloop.errors import BadData
+from trueloop.errors import BadData, NotByIndex
 from trueloop.measure.tensors import tensors_in
 
-__all__ = ["Batch", "Facts", "Source", "Splits", "map_leaves", "map_tensors", "moved", "size_of", "tensors_in"]
+__all__ = [
+    "Batch",
+    "Facts",
+    "Source",
+    "Splits",
+    "map_leaves",
+    "map_tensors",
+    "moved",
+    "samples_in",
+    "size_of",
+    "tensors_in",
+]
 
 # Augments a training batch on the device, drawing only from the generator: (inputs, generator) -> inputs, or
 # (inputs, targets, generator) -> (inputs, targets)
@@ -39,7 +50,7 @@ class Batch(NamedTuple):
 class Source(ABC):
     """Samples by index."""
 
-    by_index: ClassVar[bool] = True  # False: batches come one after another; `len` and `fetch` raise NotByIndex
+    by_index: ClassVar[bool] = True  # False: batches come one after another; `len` and `fetch` may raise NotByIndex
 
     @abstractmethod
     def __len__(self) -> int:
@@ -104,6 +115,14 @@ class Splits:
             return False  # built in: it has no signature to look at
         places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         return sum(each.kind in places and each.default is inspect.Parameter.empty for each in taken) == 3
+
+
+def samples_in(source: Source) -> int | None:
+    """How many; None: not known, as of a stream."""
+    try:
+        return len(source)
+    except NotByIndex:
+        return None
 
 
 def _is_empty(part: Any) -> bool:

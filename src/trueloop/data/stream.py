@@ -65,12 +65,13 @@ class Stream(Source):
         return True  # not by its length, which is not known
 
     def __len__(self) -> int:
-        self._refuse()
+        self.refuse()
 
     def fetch(self, numbers: Tensor) -> Batch:
-        self._refuse()
+        self.refuse()
 
-    def _refuse(self) -> NoReturn:
+    def refuse(self) -> NoReturn:
+        """What needs samples by index cannot have them."""
         raise NotByIndex(
             f"{self.name} gives batches one after another and has no samples by index, which this needs. "
             "Return a map-style dataset instead, as in Splits(train=dataset)."

@@ -17,7 +17,7 @@ from trueloop.data.source import Splits
 from trueloop.data.stream import Stream
 from trueloop.engine.batches import Batches
 from trueloop.engine.build_model import build_model
-from trueloop.engine.carry import attach_carry, check_carried_data
+from trueloop.engine.carry import begin_carrying, check_carried_data
 from trueloop.engine.compile_model import compile_blocks, compile_model
 from trueloop.engine.ema import Ema
 from trueloop.engine.loss_terms import LossTerms, form_of
@@ -61,7 +61,7 @@ def assemble(
     seed_all(recipe.seed)
     check_carried_data(recipe, peers.world, training=splits.train, validation=splits.valid, test=splits.test)
     model = _model(recipe, splits, strategy, device)
-    attach_carry(recipe, model)
+    begin_carrying(model)
     if recipe.start_from and not (store and store.names()):  # a run with its own checkpoints resumes from those
         hooks.noted(start_from(recipe, model))
     task = task_of(recipe, splits, model, device)

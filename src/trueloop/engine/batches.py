@@ -210,7 +210,7 @@ class Batches:
     def again(self, epoch: int, number: int) -> Batch:
         """A batch of a run in one process, which has a part in every batch."""
         if self.recipe.carry:
-            raise NotByIndex("with carry=True a batch continues the one before it, so none can be tried alone")
+            raise NotByIndex("With carry=True a batch continues the one before it, so none can be tried alone.")
         batch = self.batch_at(epoch, number)
         assert batch is not None
         return batch

@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import nn
 
+from trueloop.engine.carry import attach_carry
 from trueloop.errors import BadRecipe
 from trueloop.recipe.call import call_own
 from trueloop.recipe.recipe import Recipe
@@ -26,6 +27,7 @@ def build_model(recipe: Recipe, facts: Any) -> nn.Module:
     if not hasattr(built, "state_dict"):
         said = f"The recipe's model returned a {type(built).__name__}, not an nn.Module"
         raise BadRecipe(f"{said}. Nothing was run: return the module that `model` builds.")
+    attach_carry(recipe, built)
     return built
 
 

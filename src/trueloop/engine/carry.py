@@ -19,7 +19,15 @@ from trueloop.errors import BadRecipe
 from trueloop.measure.tensors import tensors_in
 from trueloop.recipe.recipe import Recipe
 
-__all__ = ["Carry", "attach_carry", "carry_of", "check_carried_data", "rows_at_once", "without_carried_state"]
+__all__ = [
+    "Carry",
+    "attach_carry",
+    "begin_carrying",
+    "carry_of",
+    "check_carried_data",
+    "rows_at_once",
+    "without_carried_state",
+]
 
 _NAME: Final = "trueloop_carry"
 
@@ -30,6 +38,7 @@ class Carry:
 
     def __init__(self, keep_finite: bool) -> None:
         self.state: Any = None
+        self.keeps = False  # Outside a run (an export, a plan) each call begins with None
         self.keep_finite = keep_finite  # A batch that is skipped as non-finite must not spoil those after it
 
     def before(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -42,6 +51,8 @@ class Carry:
                 f"{type(answer).__name__}: write `return output, state` in its forward, or carry=False."
             )
         output, state = answer
+        if not self.keeps:
+            return output
         state = map_tensors(state, torch.detach)
         self.state = _finite(state, self.state) if self.keep_finite else state
         return output
@@ -63,7 +74,7 @@ def _finite(state: Any, before: Any) -> Any:
 
 
 def attach_carry(recipe: Recipe, model: nn.Module) -> None:
-    """If the recipe asks for it."""
+    """If the recipe asks for it. The state is kept from `begin_carrying` on."""
     if not recipe.carry:
         return
     try:
@@ -77,6 +88,11 @@ def attach_carry(recipe: Recipe, model: nn.Module) -> None:
     model.register_forward_pre_hook(carry.before, with_kwargs=True)
     model.register_forward_hook(carry.after)
     setattr(model, _NAME, carry)
+
+
+def begin_carrying(model: nn.Module) -> None:
+    if (carry := carry_of(model)) is not None:
+        carry.keeps = True
 
 
 def carry_of(model: nn.Module) -> Carry | None:

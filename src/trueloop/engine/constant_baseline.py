@@ -13,7 +13,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from trueloop.data.source import Source
+from trueloop.data.source import Source, samples_in
 from trueloop.data.tensors import Tensors
 from trueloop.engine.collapse import ConstantAnswer
 from trueloop.engine.parts import Parts
@@ -32,7 +32,7 @@ def constant_answer(parts: Parts, *, may_read: bool) -> ConstantAnswer | None:
     valid = parts.splits.valid
     if valid is None or not (may_read or (isinstance(parts.splits.train, Tensors) and isinstance(valid, Tensors))):
         return None
-    if not parts.splits.train.by_index or not valid.by_index:
+    if samples_in(parts.splits.train) is None or samples_in(valid) is None:
         return None  # reading a stream would move it
     train, asked, classes = _targets(parts.splits.train), _targets(valid), parts.splits.facts.classes
     return _answer(parts.task, parts.metric, train, asked, classes)

@@ -9,9 +9,11 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Any, Final, final
 
 import torch
-from torch.utils.data import DataLoader, DistributedSampler, IterableDataset
+from torch import Tensor
+from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, default_collate
 
-from trueloop.data.dataset import collate_rows
+from trueloop.data.dataset import Dataset, collate_rows
+from trueloop.data.source import Batch
 from trueloop.data.stream import Stream
 from trueloop.engine.checkpoints import Stateful
 from trueloop.engine.sample_order import mix_seed
@@ -66,8 +68,17 @@ class LoaderStream(Stream):
         self.read = 0  # Batches of this pass that were given
         self._iterator: Iterator[Any] | None = None
         self._stateful = _stateful(loader)
+        self._samples: Dataset | None = None  # What the loader's dataset holds, for exports and checks
+        if isinstance(loader, DataLoader) and not _gives_samples(loader.dataset) and hasattr(loader.dataset, "__len__"):
+            self._samples = Dataset(loader.dataset, collate=_collate_of(loader))
         if isinstance(loader, DataLoader) and loader.num_workers:
             loader.worker_init_fn = _Worker(loader.worker_init_fn)
+
+    def __len__(self) -> int:
+        return self.refuse() if self._samples is None else len(self._samples)
+
+    def fetch(self, numbers: Tensor) -> Batch:
+        return self.refuse() if self._samples is None else self._samples.fetch(numbers)
 
     @property
     def steps_per_epoch(self) -> int | None:
@@ -178,6 +189,10 @@ class LoaderStream(Stream):
         iterator, self._iterator = self._iterator, None
         if iterator is not None:
             shut_down_workers(iterator)
+
+
+def _collate_of(loader: DataLoader[Any]) -> Callable[[list[Any]], Any]:
+    return loader.collate_fn if loader.batch_size is not None or loader.batch_sampler is not None else default_collate
 
 
 def _samplers(loader: Any) -> list[Any]:

@@ -158,5 +158,5 @@ class StreamBatches:
 
     def _refuse(self) -> NoReturn:
         raise NotByIndex(
-            f"the training data come from {self.stream.name}, one batch after another: none can be made twice"
+            f"The training data come from {self.stream.name}, one batch after another: none can be made twice."
         )

@@ -7,7 +7,7 @@ samples that it validates on: it stops instead.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from trueloop.data.source import Source, Splits
+from trueloop.data.source import Source, Splits, samples_in
 from trueloop.measure.randomness import fence
 from trueloop.session.samples import Samples, read_samples
 
@@ -27,7 +27,7 @@ def fingerprint_of(splits: Splits, seed: int) -> dict[str, dict[str, Any]]:
 
 
 def _fingerprint(source: Source, seed: int) -> dict[str, Any]:
-    if not source.by_index:
+    if samples_in(source) is None:
         return {"samples": 0, "digest": None}  # reading a stream would move it
     try:
         first, second = _read(source, seed).full_digest, _read(source, seed).full_digest

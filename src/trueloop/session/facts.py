@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import torch
 
-from trueloop.data.source import Source, tensors_in
+from trueloop.data.source import Source, samples_in, tensors_in
 from trueloop.data.tensors import Tensors
 from trueloop.engine.constant_baseline import constant_answer
 from trueloop.engine.evaluate import evaluating
@@ -176,7 +176,7 @@ def _data(parts: Parts) -> dict[str, Any]:
 
 
 def _length(source: Source | None) -> int | None:
-    return None if source is None or not source.by_index else len(source)
+    return None if source is None else samples_in(source)
 
 
 def _inputs(parts: Parts) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from trueloop import __version__
+from trueloop.data.stream import Stream
 from trueloop.engine.batches import SHARE
 from trueloop.engine.build_model import build_model
 from trueloop.engine.optimizer import FUSED_EVERYWHERE, optimizer_class
@@ -55,6 +56,8 @@ def gather_facts(recipe: Recipe, request: DataRequest) -> MachineFacts:
     """Errors of the user's data or model pass through."""
     device = pick_device(recipe.device)
     splits = read_data(recipe, request)
+    if isinstance(splits.train, Stream):
+        splits.train.refuse()  # trials compare the same batches
     with fence(recipe.seed):
         model = build_model(recipe, splits.facts)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
