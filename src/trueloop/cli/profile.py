@@ -16,7 +16,7 @@ from trueloop.cli.named_run import is_run, recipe_or_run
 from trueloop.cli.options import Parser, whole_number
 from trueloop.cli.recipe_options import add_recipe_options, is_recipe, unknown_recipe
 from trueloop.errors import Misuse
-from trueloop.recipe.recipe import DataRequest, Recipe
+from trueloop.recipe.recipe import DataRequest, Recipe, describe
 from trueloop.recipes.catalogue import bundled
 from trueloop.results.check import ExitCode
 from trueloop.usercode.source import set_base_folder
@@ -121,6 +121,7 @@ def _profile_recipe(options: argparse.Namespace, target: list[str]) -> int:
 
     from trueloop.engine.loop import Loop
     from trueloop.profile.build_profile import build_profile
+    from trueloop.profile.recipe_advice import in_recipe_words
     from trueloop.taps.bus import StopTheRun
 
     delivery = Delivery(options, text_to=sys.stderr)
@@ -133,7 +134,8 @@ def _profile_recipe(options: argparse.Namespace, target: list[str]) -> int:
         pass  # everything is measured
     finally:
         observer.remove()
-    return _finish(delivery, build_profile(observer, " ".join(target), (*_early_end(observer, ""), *notes)))
+    result = build_profile(observer, " ".join(target), (*_early_end(observer, ""), *notes))
+    return _finish(delivery, in_recipe_words(result, describe(recipe)))
 
 
 def _as_eager(recipe: Recipe) -> tuple[Recipe, tuple[str, ...]]:
