@@ -13,6 +13,7 @@ from torch import Tensor, nn
 import trueloop
 from trueloop.data.source import Splits
 from trueloop.data.tensors import Tensors
+from trueloop.errors import CannotExport
 from trueloop.session.train import Trained
 
 
@@ -72,3 +73,25 @@ def test_being_observed_changes_nothing(step: Any, tmp_path: Path) -> None:
     ours, theirs = last["optimizer"]["optimizer"]["state"], plain.loop.optimizers["optimizer"].state_dict()["state"]
     for key, state in ours.items():
         assert same_bits(state, {name: value for name, value in theirs[key].items() if name in state})
+
+
+def test_several_models_are_not_exported_but_loaded(tmp_path: Path) -> None:
+    def both(loop: trueloop.Loop, batch: Any) -> Tensor:
+        loss = F.cross_entropy(loop.models["student"](batch.inputs), batch.targets)
+        loop.update(loss)
+        return loss
+
+    def score(models: Any, batch: Any) -> dict[str, Tensor]:
+        return {"accuracy": (models["student"](batch.inputs).argmax(1) == batch.targets).float().mean()}
+
+    recipe = trueloop.Recipe(
+        name="two", model=lambda: {"teacher": net().requires_grad_(False), "student": net()}, data=read, step=both,
+        evaluate=score, metric="accuracy", epochs=4, batch=32, lr=1e-2, trackers=(), device="cpu",
+    )  # fmt: skip
+    over = trueloop.train(recipe, runs=tmp_path, hooks=())
+    loaded = trueloop.load(over.folder, recipe=recipe)
+    assert isinstance(loaded.model, nn.ModuleDict)
+    assert loaded.evaluate("valid")["accuracy"] == pytest.approx(over.ending.best)
+    assert loaded.trained is not None
+    with pytest.raises(CannotExport, match="holds several models: teacher, student"):
+        loaded.trained.program()

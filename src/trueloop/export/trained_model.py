@@ -94,6 +94,12 @@ class TrainedModel:
 
     def program(self) -> Program:
         """Raises CannotExport if no target supports its inputs or outputs."""
+        if isinstance(self.model, nn.ModuleDict):
+            raise CannotExport(
+                f"{self.origin.run} holds several models: {', '.join(self.model)}. Nothing was exported: only the "
+                f"recipe's step knows which inputs each takes. In Python: trueloop.load({str(self.origin.run)!r})"
+                f".model[{next(iter(self.model))!r}]."
+            )
         raw = self.fetch(torch.arange(min(EXAMPLES, len(self.source[1])))).inputs
         inputs, prepare = layout_of(raw, "input"), self.splits.prepare
         with fence(self.recipe.seed), torch.no_grad():
