@@ -17,7 +17,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import torch
 
@@ -51,7 +51,16 @@ class Account:
     troubles: list[str] = field(default_factory=list)
 
 
-def torment(scenario: Scenario, kills: int, seed: int, folder: Path) -> Account:
+class Killable(Protocol):
+    """What a run is made from."""
+
+    @property
+    def name(self) -> str: ...
+
+    def recipe(self, beacon: Beacon) -> Recipe: ...
+
+
+def torment(scenario: Killable, kills: int, seed: int, folder: Path) -> Account:
     """Kill runs of one scenario that many times."""
     draws, beacon, account = random.Random(f"{scenario.name} {seed}"), Beacon(), Account(scenario.name)
     recipe = scenario.recipe(beacon)

@@ -1,4 +1,4 @@
-"""Jobs that strangers wrote: the losses of plain PyTorch, bit-identical after kills, and not longer than with Lightning."""
+"""Jobs that strangers wrote: losses of plain PyTorch, bit-identical after kills, not longer than with Lightning."""
 
 from __future__ import annotations
 
