@@ -18,6 +18,8 @@ from tests.docs_blocks import python_blocks
 from tests.engine.small import SMALL, Read, begin, ran, same_bits
 from tests.parallel.ranks import on_ranks
 from trueloop.checkpoint.store import Memory
+from trueloop.data.source import Splits
+from trueloop.data.tensors import Tensors
 from trueloop.engine.loop import Loop
 from trueloop.errors import BadRecipe, Misuse
 from trueloop.recipe.recipe import Recipe
@@ -256,6 +258,18 @@ def test_the_recipe_of_the_page_runs() -> None:
     run = ran(replace(names["recipe"], trackers=()))
     assert run.loop.state.best == min(run.kept.values("distance", "valid"))
     assert not run.loop.parts.higher_is_better
+
+
+def test_rows_name_the_optimizers() -> None:
+    row = [row for row in ran(GAN).kept.rows if row.kind == "train"][-1].values
+    assert row["lr/critic"] == pytest.approx(3e-3)
+    assert row["lr"] == pytest.approx(1e-2)
+    assert {"gradient_norm/critic", "gradient_norm/generator"} < set(row)
+
+
+def test_data_without_targets_and_without_a_request() -> None:
+    points = torch.randn(40, WIDTH)
+    assert ran(of_models(data=lambda: Splits(Tensors(points), Tensors(points)))).ending.reason == "finished"
 
 
 # -- mistakes --

@@ -23,7 +23,7 @@ import torch
 
 from tests.torture.beacon import Beacon
 from tests.torture.bits import differences, remains
-from tests.torture.recipes import SCENARIOS, Scenario
+from tests.torture.recipes import SCENARIOS
 from tests.torture.victim import Moment, begin, warm_up
 from trueloop.recipe.recipe import Recipe
 from trueloop.session.folder import read_about

@@ -14,10 +14,15 @@ __all__ = ["Tensors"]
 
 @final
 class Tensors(Source):
-    """Inputs and targets, one row per sample: tensors, or NumPy arrays, whose memory is shared."""
+    """Inputs and targets, one row per sample: tensors, or NumPy arrays, whose memory is shared. Without targets, as for
+    a generative model, the targets are the inputs."""
 
-    def __init__(self, inputs: Tensor | np.ndarray[Any, Any], targets: Tensor | np.ndarray[Any, Any]) -> None:
-        self.inputs, self.targets = _as_tensor(inputs, "inputs"), _as_tensor(targets, "targets")
+    def __init__(
+        self, inputs: Tensor | np.ndarray[Any, Any], targets: Tensor | np.ndarray[Any, Any] | None = None
+    ) -> None:
+        self.inputs = _as_tensor(inputs, "inputs")
+        targets = self.inputs if targets is None else targets
+        self.targets = _as_tensor(targets, "targets")
         if len(self.inputs) != len(self.targets):
             counts = f"{len(inputs):,} inputs and {len(targets):,} targets"
             raise BadData(f"There are {counts}: each sample needs one of each. Nothing was trained.")
@@ -30,10 +35,13 @@ class Tensors(Source):
         return Batch(self.inputs.index_select(0, numbers), self.targets.index_select(0, numbers))
 
     def resident(self, device: torch.device) -> Source:
-        return self if self.inputs.device == device else Tensors(self.inputs.to(device), self.targets.to(device))
+        if self.inputs.device == device:
+            return self
+        inputs = self.inputs.to(device)
+        return Tensors(inputs, inputs if self.targets is self.inputs else self.targets.to(device))
 
     def nbytes(self) -> int:
-        return self.inputs.nbytes + self.targets.nbytes
+        return self.inputs.nbytes + (0 if self.targets is self.inputs else self.targets.nbytes)
 
     def labels(self) -> Tensor | None:
         return self.targets if self.targets.dim() == 1 and not self.targets.is_floating_point() else None

@@ -28,6 +28,9 @@ class NamedOptimizers:
         for name, each in members.items() if len(members) > 1 else ():
             for number, group in enumerate(each.param_groups):  # as rows of metrics name its learning rate
                 group.setdefault(LABEL, f"{name}/{number}" if len(each.param_groups) > 1 else name)
+        for name, each in members.items() if len(members) > 1 else ():
+            for number, group in enumerate(each.param_groups):
+                group.setdefault("name", f"{name}/{number}" if len(each.param_groups) > 1 else name)  # rows: lr/NAME
         for group in self.param_groups:
             group.setdefault(INITIAL, group["lr"])
 

@@ -1,6 +1,5 @@
 """The recipe's own evaluation: `evaluate(models, batch)` gives means over a batch, `evaluate(models)` needs no data."""
 
-import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -12,7 +11,7 @@ from trueloop.engine.evaluate import evaluating
 from trueloop.engine.precision import Precision
 from trueloop.errors import BadRecipe
 from trueloop.parallel.peers import Peers
-from trueloop.recipe.call import call_own
+from trueloop.recipe.call import call_own, required_parameters
 from trueloop.recipe.recipe import Recipe
 
 __all__ = ["evaluate_own", "evaluates_without_data"]
@@ -20,14 +19,7 @@ __all__ = ["evaluate_own", "evaluates_without_data"]
 
 def evaluates_without_data(recipe: Recipe) -> bool:
     """Does it take the models only, as for an agent that plays?"""
-    if recipe.evaluate is None:
-        return False
-    required = [
-        each
-        for each in inspect.signature(recipe.evaluate).parameters.values()
-        if each.default is each.empty and each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
-    ]
-    return len(required) == 1
+    return recipe.evaluate is not None and required_parameters(recipe.evaluate) == 1
 
 
 def evaluate_own(

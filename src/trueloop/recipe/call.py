@@ -6,7 +6,7 @@ from typing import Any
 
 from trueloop.errors import BadRecipe
 
-__all__ = ["call_own", "required_parameters"]
+__all__ = ["call_own", "required_parameters", "takes_nothing"]
 
 
 def call_own(field: str, form: str, function: Callable[..., Any], /, *arguments: Any, **options: Any) -> Any:
@@ -19,6 +19,14 @@ def call_own(field: str, form: str, function: Callable[..., Any], /, *arguments:
         said = f"The recipe's {field} cannot be called: {error}"
         raise BadRecipe(f"{said}. Nothing was run: write it as `{form}`.") from None
     return function(*arguments, **options)
+
+
+def takes_nothing(function: Any) -> bool:
+    """Has it no parameters at all?"""
+    try:
+        return not inspect.signature(function).parameters
+    except ValueError:
+        return False  # built in: it has no signature to look at
 
 
 def required_parameters(function: Any) -> int:

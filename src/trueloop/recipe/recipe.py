@@ -54,8 +54,8 @@ class Recipe:
     """The name of its runs, unless --name is given."""
     model: Callable[..., Any]
     """Builds the model, or {"name": model} with step; called with the facts of the data (`Facts`) if it takes one."""
-    data: Callable[[DataRequest], Any]
-    """Reads the data: `Splits` of train, valid and test, a tuple of these, or one dataset."""
+    data: Callable[..., Any]
+    """data(request) or data() reads the data: `Splits` of train, valid and test, a tuple of these, or one dataset."""
     task: Literal["multiclass", "binary", "multilabel", "regression", "language"] = "multiclass"
     """multiclass | binary | multilabel | regression | language: selects loss, target checks and metrics."""
     loss: Callable[..., Any] | None = None

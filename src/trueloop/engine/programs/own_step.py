@@ -132,6 +132,8 @@ class OwnStep(Program):
         parts.precision.unscale(self.optimizers.members[name])
         loss = parts.strategy.add_up([self._losses.pop(name)], parameters)
         self._norm = parts.strategy.norm(parameters)
+        if len(self.optimizers.members) > 1 and self._loop is not None:
+            self._loop.log.means.add({f"gradient_norm/{name}": self._norm})
         limit = parts.recipe.clip if clip is None else clip
         if limit is not None:
             parts.strategy.clip(parameters, self._norm, limit)
