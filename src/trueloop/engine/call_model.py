@@ -9,14 +9,19 @@ from typing import Any
 
 from torch import nn
 
-__all__ = ["call_model", "takes_names"]
+__all__ = ["call_model", "inputs_by_name", "takes_names"]
 
 
 def call_model(model: Any, inputs: Any, like: nn.Module | None = None) -> Any:
     """`like`: the recipe's model, where `model` is a compiled or wrapped form of it."""
-    if isinstance(inputs, Mapping) and (names := _names(model if like is None else like, inputs)):
-        return model(**{name: inputs[name] for name in names})
-    return model(inputs)
+    named = inputs_by_name(model if like is None else like, inputs)
+    return model(inputs) if named is None else model(**named)
+
+
+def inputs_by_name(model: nn.Module, inputs: Any) -> dict[str, Any] | None:
+    """What to pass by name; None: the inputs are one argument."""
+    names = _names(model, inputs) if isinstance(inputs, Mapping) else []
+    return {name: inputs[name] for name in names} if names else None
 
 
 def takes_names(model: Any, inputs: Mapping[str, Any]) -> bool:

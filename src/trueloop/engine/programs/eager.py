@@ -6,7 +6,7 @@ from typing import final
 from torch import Tensor
 
 from trueloop.data.source import Batch
-from trueloop.engine.call_model import call_model
+from trueloop.engine.call_model import call_model, inputs_by_name
 from trueloop.engine.carry import carry_of
 from trueloop.engine.evaluate import evaluating
 from trueloop.engine.parts import Parts
@@ -31,7 +31,9 @@ class Eager(Program):
         if self._carry is not None and self.state.batch == 0:
             self._carry.state = None  # an epoch begins
         with self._precision.autocast():
-            found = self._task.loss(call_model(self._model, micro.inputs, self.parts.model), micro)
+            named = inputs_by_name(self.parts.model, micro.inputs)
+            output = self._model(micro.inputs) if named is None else self._model(**named)
+            found = self._task.loss(output, micro)
             loss = found.total / divisor
         self._precision.scaled(loss).backward()  # type: ignore[no-untyped-call]
         if self._task.own_form and divisor is not math.inf:  # by identity: to compare a tensor, the host would wait
