@@ -26,6 +26,8 @@ from trueloop.session.folder import read_about
 from trueloop.session.train import resume, train
 
 BATCHES = 10  # of each evaluation
+OWN = ("own-step", "carry", "stream")  # scenarios with models or a length of their own
+PLAIN = [each.name for each in SCENARIOS if each.name not in OWN]
 
 
 def settled(scenario: str) -> Recipe:
@@ -75,7 +77,7 @@ def undisturbed(scenario: str) -> dict[str, Any]:
     return remains(run)
 
 
-@pytest.mark.parametrize("scenario", [each.name for each in SCENARIOS if each.name != "own-step"])  # its own models
+@pytest.mark.parametrize("scenario", PLAIN)
 @pytest.mark.parametrize("forward", [3, 2 * BATCHES + 4, 3 * BATCHES + 4], ids=["first", "last", "test"])
 def test_a_signal_during_an_evaluation_does_not_wait_for_its_end(tmp_path: Path, scenario: str, forward: int) -> None:
     run, seen = tmp_path / "run", tmp_path / "seen"
