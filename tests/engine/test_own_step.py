@@ -240,6 +240,19 @@ def test_a_non_finite_loss_reaches_no_weight() -> None:
     assert back.ending.reason == "finished"
 
 
+def test_a_non_finite_update_leaves_the_graphs_of_the_others_alone() -> None:
+    """The generator's BatchNorm has moved when the critic's loss is NaN, and its backward comes later."""
+
+    def step(loop: Loop, batch: Any) -> None:
+        critic, generator = losses(loop.models, batch.inputs)
+        loop.update(critic * (math.nan if loop.step == 2 else 1.0), "critic")
+        loop.update(generator(), "generator")
+
+    run = ran(of_models(step=step, on_nonfinite="skip"))
+    assert run.loop.state.skipped == 1
+    assert all(torch.isfinite(each).all() for each in run.loop.model.state_dict().values())
+
+
 def test_two_processes_train_as_one() -> None:
     recipe = replace(SMALL, step=classify, epochs=2)
     alone = ran(recipe).weights

@@ -96,19 +96,20 @@ class Guard:
         self._flags = torch.zeros(FLAGS, device=device)
         self._unread: list[Position] = []
         self._skipped: list[Position] = []
+        self._spoiled = False  # Has a non-finite step been read whose running statistics are not restored yet?
         self._pending: _Pending | None = None
         self._summary: LossSummary | None = None
 
     def step(self, loss: Tensor, norm: Tensor, position: Position, fused_step: FusedStep | None = None) -> bool:
         """Did it update the weights? A fused optimizer on a device says True, and `take_skipped` corrects it later.
-        `fused_step`: of another optimizer, where a step has several."""
-        fused_step = fused_step or self.fused_step
+        `fused_step`: of one of several optimizers, for a step that keeps the buffers itself (`keep_buffers`)."""
+        alone, fused_step = fused_step is None, fused_step or self.fused_step
         if position in self.avoided:
             self.buffers.restore()
             return False
         if self.on_device:
             if not self.room:
-                self._read_flags()
+                self._read_flags(mid_step=True)
             nonfinite = ~torch.isfinite(loss + norm)
             found_inf = self._flags[len(self._unread)].copy_(nonfinite)
             self._unread.append(position)
@@ -123,11 +124,20 @@ class Guard:
             self._losses += value
             self._add_parts()
             self._steps += 1
-            self.buffers.take()
+            if alone:
+                self.buffers.take()
             return True
         self._skipped.append(position)
-        self.buffers.restore()
+        if alone:
+            self.buffers.restore()
         return False
+
+    def keep_buffers(self, *, taken: bool) -> None:
+        """After a step of several updates. Not after each: a later backward refuses statistics that have moved."""
+        if not taken:
+            self.buffers.restore()
+        elif not self.on_device:
+            self.buffers.take()
 
     def _add_parts(self, nonfinite: Tensor | None = None) -> None:
         if self.parts is not None:
@@ -175,15 +185,22 @@ class Guard:
         skipped, self._skipped = self._skipped, []
         return list(dict.fromkeys(skipped))  # a step with several updates may be skipped in each
 
-    def _read_flags(self) -> None:
+    def _read_flags(self, *, mid_step: bool = False) -> None:
+        """`mid_step`: graphs of the step are alive, and their backward refuses statistics that have moved."""
         if self._unread:
             flags = self._flags[: len(self._unread)].tolist()
             nonfinite = [position for position, flag in zip(self._unread, flags, strict=True) if flag]
             self._steps -= len(nonfinite)
             self._unread.clear()
-            if not nonfinite:
+            self._spoiled = self._spoiled or bool(nonfinite)
+            self._skipped += nonfinite
+            if mid_step:
+                return
+            if self._spoiled:
+                self.buffers.restore()
+            else:
                 self.buffers.take()
-            self._add_skipped(nonfinite)
+            self._spoiled = False
 
     def _add_skipped(self, nonfinite: list[Position]) -> None:
         """The step that spoiled the running statistics is unknown: they go back to the last state known to be good."""

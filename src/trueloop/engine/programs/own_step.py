@@ -88,6 +88,7 @@ class OwnStep(Program):
         if self._updates:
             parts.precision.learn()
         taken = all(self._updates)
+        parts.guard.keep_buffers(taken=taken)
         if parts.ema is not None and taken:
             parts.ema.follow(state.step)
         return self._norm, taken, self._overflow
