@@ -367,3 +367,44 @@ def test_a_run_that_was_killed_and_resumed_ends_bit_identical(tmp_path: Path) ->
     assert "penalty" in rows(whole)[1]
     weights = Path("runs", "a", "checkpoints", name_of(20), "model.safetensors")
     assert (killed / weights).read_bytes() == (whole / weights).read_bytes()
+
+
+def _regression(loss: Any) -> Any:
+    def change(inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        return inputs, inputs.sum(1)
+
+    return replace(SMALL, model=lambda: torch.nn.Linear(6, 1), data=Read(valid=0, change=change), loss=loss)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda output, targets: (output - targets).square(),
+        lambda output, targets: (output - targets).square().mean(),
+        lambda output, targets: (output - targets).abs().mean(),
+    ],
+)
+def test_a_loss_that_compares_every_output_with_every_target_is_refused(loss: Any) -> None:
+    with pytest.raises(BadData, match=r"broadcast to \[16, 16\]"):
+        check_before_training(Loop.of(_regression(loss)).parts)
+
+
+def _ranked(output: Tensor, targets: Tensor) -> Tensor:
+    order = (targets[:, None] > targets[None]).float()
+    return F.binary_cross_entropy_with_logits(output - output.T, order)
+
+
+@pytest.mark.parametrize("loss", [lambda output, targets: (output.squeeze(1) - targets).square(), _ranked])
+def test_losses_that_pair_or_rank_are_not(loss: Any) -> None:
+    check_before_training(Loop.of(_regression(loss)).parts)
+
+
+def test_an_evaluation_belongs_to_the_epoch_that_it_ends() -> None:
+    seen: list[tuple[bool, int]] = []
+
+    def loss(output: Tensor, batch: Batch, state: LossState) -> Tensor:
+        seen.append((state.training, state.epoch))
+        return F.cross_entropy(output, batch.targets, reduction="none")
+
+    ran(replace(SMALL, loss=loss))
+    assert {epoch for training, epoch in seen if not training} == {0, 1, 2}

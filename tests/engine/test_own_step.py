@@ -212,6 +212,7 @@ def test_an_optimizer_that_asks_again_and_again() -> None:
     recipe, store = replace(SMALL, step=step, optimizers=optimizers, batch=50, epochs=6), Memory()
     whole = ran(recipe)
     assert whole.losses[-1] < 0.5 * whole.losses[0]
+    assert "gradient_norm" not in whole.kept.rows[0].values
     ran(replace(recipe, epochs=3), store)
     assert same_bits(whole.weights, ran(recipe, store, go_on=True).weights)
 
@@ -280,6 +281,24 @@ def test_rows_name_the_optimizers() -> None:
     assert {"gradient_norm/critic", "gradient_norm/generator"} < set(row)
 
 
+def test_one_loss_for_two_optimizers() -> None:
+    def step(loop: Loop, batch: Any) -> bool:
+        critic, generator = losses(loop.models, batch.inputs)
+        return loop.update(critic + generator(), "critic", "generator")
+
+    rows = [row for row in ran(of_models(step=step)).kept.rows if row.kind == "train"]
+    assert all(0.5 < row.values["loss"] < 5 for row in rows)  # once, not twice, and not True
+    assert rows[0].values["gradient_norm/generator"] > 0
+
+
+def test_rows_have_the_rate_that_was_used() -> None:
+    def schedules(optimizers: Any) -> Any:
+        return {"critic": torch.optim.lr_scheduler.StepLR(optimizers["critic"], 2, 0.5)}
+
+    rows = [row.values["lr/critic"] for row in ran(of_models(schedules=schedules)).kept.rows if row.kind == "train"]
+    assert rows[:4] == pytest.approx([3e-3, 3e-3, 1.5e-3, 1.5e-3])
+
+
 def test_data_without_targets_and_without_a_request() -> None:
     points = torch.randn(40, WIDTH)
     assert ran(of_models(data=lambda: Splits(Tensors(points), Tensors(points)))).ending.reason == "finished"
@@ -311,6 +330,8 @@ def test_mistakes_are_one_sentence() -> None:
     _fails(lambda loop: None, "step cannot be called")
     _fails(adversarial, "optimizers returned a dict of str", optimizers=lambda models: {"a": "adam"})
     _fails(adversarial, "schedules returned None", schedules=lambda optimizers: None)
+    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau
+    _fails(adversarial, "schedule='plateau'", schedules=lambda optimizers: {"critic": plateau(optimizers["critic"])})
     _fails(adversarial, "evaluate returned None", evaluate=lambda models, batch: None)
     _fails(adversarial, "selected by loss: set metric='distance'", metric="")
     _fails(adversarial, "a is a int", model=lambda: {"a": 1})

@@ -196,3 +196,8 @@ def test_a_schedule_of_ones_own_that_cannot_be_used_is_a_sentence(schedule: Any,
 def test_a_wrong_name_of_a_schedule_still_gets_did_you_mean() -> None:
     with pytest.raises(BadRecipe, match="Did you mean cosine"):
         ran(replace(SMALL, schedule="cosin"))  # type: ignore[arg-type]
+
+
+def test_a_warm_up_ends_where_a_schedule_of_ones_own_begins() -> None:
+    rate = Schedule(lambda step, total: 0.1 + 0.9 * step / total, lr=1.0, total=20, warmup=4)
+    assert [rate(step) for step in range(5)] == pytest.approx([0.025, 0.05, 0.075, 0.1, 0.1])

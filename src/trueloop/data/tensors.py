@@ -49,8 +49,8 @@ class Tensors(Source):
 
 def _as_tensor(value: Any, which: str) -> Tensor:
     if not isinstance(value, (Tensor, np.ndarray)):
-        kind = type(value).__name__
-        raise BadData(f"The {which} are a {kind}: Tensors takes tensors or NumPy arrays. Nothing was trained.")
+        said = f"The {which} are a {type(value).__name__}: Tensors takes tensors or NumPy arrays"
+        raise BadData(f"{said}. Nothing was trained: for several, return a list of (inputs, {{'name': target}}).")
     if value.ndim == 0:
         raise BadData(f"The {which} are a scalar: they need one row per sample. Nothing was trained.")
     if isinstance(value, Tensor):

@@ -286,6 +286,9 @@ def observe(hear: Callable[[Event], None], settings: Settings, budget: float) ->
     made = Watch(hear=hear, settings=settings, budget=budget).start()
     try:
         yield
+    except BaseException as error:
+        strip(error)
+        raise
     finally:
         made.stop()
 

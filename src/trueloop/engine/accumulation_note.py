@@ -34,8 +34,8 @@ def accumulation_note(parts: Parts) -> str:
         whole, split = losses
         cure = "return `total, count`, set loss_count (targets -> number), or return one loss per sample"
         return (
-            f"accumulate={count}: the loss of the first batch is {whole:.4g}, and that of its micro-batches together "
-            f"{split:.4g}. A mean over tokens needs its divisor: {cure}. A loss that compares the samples of a batch "
+            f"accumulate={count}: the loss of the first batch is {whole:.6g}, and that of its micro-batches together "
+            f"{split:.6g}. A mean over tokens needs its divisor: {cure}. A loss that compares the samples of a batch "
             "(in-batch negatives) is a different one in smaller batches."
         )
     norms = sum(isinstance(module, BatchNorm) for module in parts.model.modules())

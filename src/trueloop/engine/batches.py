@@ -110,7 +110,7 @@ def place_data(source: Source, recipe: Recipe, device: torch.device) -> tuple[So
     """The source with all samples on the device if they fit there, and a note on what was decided."""
     size = source.nbytes()
     if recipe.where == "loader" or size is None:
-        why = "where=loader" if recipe.where == "loader" else "read from disk"
+        why = "where=loader" if recipe.where == "loader" else "fetched one by one"
         return None, f"data: {len(source):,} samples from a loader with {recipe.workers} workers ({why})"
     if device.type == "cuda" and recipe.where == "auto":
         free = torch.cuda.mem_get_info(device)[0]

@@ -120,21 +120,19 @@ class Loop:
         """The current epoch; the first is 0."""
         return self.state.epoch
 
-    def update(
-        self, loss: Tensor, optimizer: str = "", *, clip: float | None = None, retain_graph: bool = False
-    ) -> bool:
-        """For a step of your own: backward, clipping and an optimizer step. False: a non-finite loss or gradient
-        was kept away from the weights. `clip`: largest gradient norm; None: the recipe's."""
-        self.backward(loss, optimizer, retain_graph=retain_graph)
-        return self.apply(optimizer, clip=clip)
+    def update(self, loss: Tensor, *optimizers: str, clip: float | None = None, retain_graph: bool = False) -> bool:
+        """For a step of your own: backward, clipping and a step of these optimizers. False: a non-finite loss or
+        gradient was kept away from the weights. `clip`: largest gradient norm of each; None: the recipe's."""
+        self.backward(loss, *optimizers, retain_graph=retain_graph)
+        return self.apply(*optimizers, clip=clip)
 
-    def backward(self, loss: Tensor, optimizer: str = "", *, retain_graph: bool = False) -> None:
-        """Add the gradients of a loss to the parameters of one optimizer. Then call `apply`."""
-        self._own_step.add_gradients(loss, optimizer, retain_graph)
+    def backward(self, loss: Tensor, *optimizers: str, retain_graph: bool = False) -> None:
+        """Add the gradients of a loss to the parameters of these optimizers. Then call `apply`."""
+        self._own_step.add_gradients(loss, optimizers, retain_graph)
 
-    def apply(self, optimizer: str = "", *, clip: float | None = None) -> bool:
-        """Clip, and step the optimizer, unless the loss or a gradient is non-finite. The gradients are cleared."""
-        return self._own_step.apply(optimizer, clip)
+    def apply(self, *optimizers: str, clip: float | None = None) -> bool:
+        """Clip, and step the optimizers, unless the loss or a gradient is non-finite. The gradients are cleared."""
+        return self._own_step.apply(optimizers, clip)
 
     def micros(self, batch: Any) -> Iterator[tuple[Any, float]]:
         """The batch in `accumulate` parts, each with its share of the samples: multiply its mean loss by that."""

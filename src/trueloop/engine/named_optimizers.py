@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, final
 
 import torch
-from torch.optim.lr_scheduler import LRScheduler
+from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from trueloop.engine.optimizer import build_optimizer
 from trueloop.engine.own_groups import LABEL
@@ -80,6 +80,9 @@ def build_schedules(recipe: Recipe, optimizers: NamedOptimizers) -> dict[str, LR
             f"The recipe's schedules returned {_described(built)}. Nothing was run: return torch's schedulers by name, "
             'as in {"generator": CosineAnnealingLR(optimizers["generator"], T_max=1000)}.'
         )
+    if any(isinstance(each, ReduceLROnPlateau) for each in built.values()):
+        said = "The recipe's schedules have a ReduceLROnPlateau, whose step needs a metric"
+        raise BadRecipe(f"{said}. Nothing was run: set schedule='plateau' instead of schedules.")
     return dict(built)
 
 

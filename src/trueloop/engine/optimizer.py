@@ -94,7 +94,10 @@ def optimizer_class(name: str) -> type[Optimizer]:
         near = did_you_mean(name.lower(), names)
         raise BadRecipe(f"there is no optimizer {name!r}.{near} There are: {', '.join(names)}")
     if kind.__name__ in UNFIT:
-        raise BadRecipe(f"optimizer {kind.__name__} cannot be used: {UNFIT[kind.__name__]}; give another, as adamw")
+        raise BadRecipe(
+            f"optimizer {kind.__name__} cannot be used: {UNFIT[kind.__name__]}; give another, as adamw, or "
+            "a step of your own with optimizers="
+        )
     return kind
 
 

@@ -59,9 +59,11 @@ class OwnLoss(Task):
 
     def now(self, step: int | None = None, epoch: int | None = None) -> LossState:
         """Where the run stands, or at a step of it."""
-        run = self._run
-        at = (run.step if step is None else step, run.epoch if epoch is None else epoch)
-        return LossState(*at, self._total_steps, training=torch.is_grad_enabled())
+        run, training = self._run, torch.is_grad_enabled()
+        # An evaluation at the end of an epoch belongs to that epoch, though the run stands before the next.
+        present = run.epoch - (not training and run.batch == 0 and run.epoch > 0)
+        at = (run.step if step is None else step, present if epoch is None else epoch)
+        return LossState(*at, self._total_steps, training=training)
 
     def loss(self, output: Any, batch: Batch, state: LossState | None = None) -> LossSum:
         value, count, parts = _read(self._called(output, batch, state))
@@ -121,6 +123,8 @@ class OwnLoss(Task):
                 "it from the output with torch, without `.detach()`, `.item()`, `argmax` or numpy."
             )
         tensors = isinstance(output, Tensor) and isinstance(batch.targets, Tensor)
+        if tensors:
+            self._refuse_a_broadcast(output, batch, value.detach(), at)
         if value.dim() == 0 and count is None and tensors and len(output) == len(batch.targets) >= 4:
             self._refuse_a_sum(output, batch, value.detach(), at)
 
@@ -152,6 +156,24 @@ class OwnLoss(Task):
                     f"{at}: the part {name!r} of the recipe's loss is {got}. Nothing was trained: a part is a number, "
                     "or one number per sample."
                 )
+
+    def _refuse_a_broadcast(self, output: Tensor, batch: Batch, value: Tensor, at: str) -> None:
+        """[N, 1] with [N] becomes [N, N]: every output meets every target, so exchanged targets change nothing."""
+        targets, size = batch.targets, len(output)
+        if {output.dim(), targets.dim()} != {1, 2} or len(targets) != size or size < 4:
+            return
+        exchanged = targets.roll(1, 0)
+        wide = output if output.dim() == 2 else targets
+        if wide.shape[1] != 1 or bool((targets == exchanged).all()):
+            return
+        other = _read(self._called(output, batch._replace(targets=exchanged))).value
+        if torch.isclose(value.mean(), other.mean(), rtol=1e-5, atol=0.0):
+            raise BadData(
+                f"{at}: the recipe's loss gets outputs {list(output.shape)} and targets {list(targets.shape)}, and "
+                "stays the same when the targets are exchanged among the samples: they are broadcast to "
+                f"[{size}, {size}], and every output is compared with every target. Nothing was trained: bring both to "
+                "one shape, as by output.squeeze(1)."
+            )
 
     def _refuse_a_sum(self, output: Tensor, batch: Batch, value: Tensor, at: str) -> None:
         """A sum grows with the batch size: it would be multiplied by the batch size, and change with accumulate."""

@@ -64,9 +64,10 @@ class Schedule:
     gamma: float = 0.1
 
     def __call__(self, step: int) -> float:
-        if step < self.warmup:
-            return self.lr * (step + 1) / self.warmup
         left = max(1, self.total - self.warmup)
+        if step < self.warmup:
+            top = 1.0 if isinstance(self.shape, str) else _own_share(self.shape, 0, left)  # where the schedule begins
+            return self.lr * top * (step + 1) / self.warmup
         if not isinstance(self.shape, str):
             return self.lr * _own_share(self.shape, step - self.warmup, left)
         if self.shape == "step":

@@ -72,6 +72,8 @@ class TrainingLog:
             "samples_per_second": samples / seconds if seconds else 0.0,
             "data_wait": waited / seconds if seconds else 0.0,
         }
+        if self.parts.named_optimizers is not None and math.isnan(summary.norm):
+            del values["gradient_norm"]  # the step has called its optimizers itself
         values |= self.means.take()
         named = zip(self.parts.terms.names, summary.parts, strict=False)  # a row without a step has no parts
         values |= {name: total / summary.steps if summary.steps else math.nan for name, total in named}

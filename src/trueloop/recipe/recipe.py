@@ -123,7 +123,7 @@ class Recipe:
     clip: float | None = None
     """Largest gradient norm."""
     ema: float | None = None
-    """Decay of an exponential moving average of the weights, as in 0.999. The average is evaluated."""
+    """Decay of an average of the weights, which is evaluated: 0.999; at first min(ema, (1 + step) / (10 + step))."""
     patience: int | None = None
     """Early stopping: evaluations without a better metric before the run ends."""
     on_nonfinite: Literal["stop", "skip", "rollback"] = "stop"

@@ -13,7 +13,8 @@ only the parameters of its optimizer: the generator's loss leaves no gradient in
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 import torch
@@ -52,9 +53,11 @@ class OwnStep(Program):
         }
         self._loop: Loop | None = None
         self._losses: dict[str, Tensor] = {}  # Of backwards whose update has not been applied
+        self._counted: set[str] = set()  # Of those: whose loss is counted with that of another optimizer
         self._updates: list[bool] = []  # Of this step: was each taken?
         self._overflow = False
-        self._norm = self._loss = torch.zeros((), device=parts.device)
+        self._norm = torch.full((), math.nan, device=parts.device)  # NaN: the step has updated its weights itself
+        self._loss = torch.zeros((), device=parts.device)
         self._share = 1.0  # This process's share of the step's samples
 
     # -- called by the loop --
@@ -76,15 +79,16 @@ class OwnStep(Program):
         batch = window.micros[0]
         world = parts.strategy.sharers.world
         self._share = 1.0 if world == 1 else 0.0 if window.idle else self._share_of(batch, window.samples)
-        self._updates, self._overflow, self._losses = [], False, {}
+        for schedule in parts.schedules.values():
+            while schedule.last_epoch < state.clock:  # before a step, not after it: rows have the rate that was used
+                schedule.step()
+        self._updates, self._overflow, self._losses, self._counted = [], False, {}, set()
         self._loss = torch.zeros((), device=parts.device)  # The sum of all losses of the step
         with parts.precision.autocast():
             values = call_own("step", "def step(loop, batch)", parts.recipe.step, self._loop, batch)
         self._refuse_unapplied()
         if not self._overflow:
-            self._loop.log.means.add({"loss": self._loss, **_logged(values)})
-            for schedule in parts.schedules.values():
-                schedule.step()
+            self._loop.log.means.add(({"loss": self._loss} if self._updates else {}) | dict(_logged(values)))
         if self._updates:
             parts.precision.learn()
         taken = all(self._updates)
@@ -109,24 +113,29 @@ class OwnStep(Program):
 
     # -- called by the recipe's step, through the loop --
 
-    def add_gradients(self, loss: Any, optimizer: str, retain_graph: bool) -> None:
-        name = self._name_of(optimizer)
+    def add_gradients(self, loss: Any, optimizers: Sequence[str], retain_graph: bool) -> None:
+        names = self._names_of(optimizers)
         if not isinstance(loss, Tensor) or loss.numel() != 1 or not loss.requires_grad:
-            raise BadRecipe(_bad_loss(loss, name))
-        learning = [parameter for parameter in self._parameters[name] if parameter.requires_grad]
+            raise BadRecipe(_bad_loss(loss, names[0]))
+        learning = [each for name in names for each in self._parameters[name] if each.requires_grad]
         share = loss.reshape(()) if self._share == 1.0 else loss.reshape(()) * self._share
         with torch.autocast(self.parts.device.type, enabled=False):
             scaled = self.parts.precision.scaled(share)
             scaled.backward(retain_graph=retain_graph, inputs=learning)  # type: ignore[no-untyped-call]
         if self.state.step == 0 and all(parameter.grad is None for parameter in learning):
             raise BadRecipe(
-                f"The loss for {name!r} reaches none of the {len(learning)} parameters of that optimizer. Nothing was "
-                "updated: compute it from the models that this optimizer trains, without `.detach()` on the way."
+                f"The loss for {names[0]!r} reaches none of the {len(learning)} parameters of that optimizer. Nothing "
+                "was updated: compute it from the models that this optimizer trains, without `.detach()` on the way."
             )
-        self._losses[name] = self._losses[name] + share.detach() if name in self._losses else share.detach()
+        for name in names:
+            self._losses[name] = self._losses[name] + share.detach() if name in self._losses else share.detach()
+        self._counted |= set(names[1:])
 
-    def apply(self, optimizer: str, clip: float | None) -> bool:
-        name = self._name_of(optimizer)
+    def apply(self, optimizers: Sequence[str], clip: float | None) -> bool:
+        taken = [self._apply(name, clip) for name in self._names_of(optimizers)]
+        return all(taken)
+
+    def _apply(self, name: str, clip: float | None) -> bool:
         if name not in self._losses:
             raise BadRecipe(f"apply({name!r}) has no gradients: call loop.backward(loss, {name!r}) before it.")
         parts, parameters = self.parts, self._parameters[name]
@@ -140,7 +149,7 @@ class OwnStep(Program):
             parts.strategy.clip(parameters, self._norm, limit)
         position = self.state.epoch, self.state.batch
         taken = parts.guard.step(loss, self._norm, position, self._fused[name])
-        self._loss = self._loss + loss.detach()
+        self._loss = self._loss if name in self._counted else self._loss + loss.detach()
         self._overflow = self._overflow or (not taken and parts.precision.is_overflow(loss))
         self._updates.append(taken)
         clear_gradients(parameters)
@@ -153,14 +162,18 @@ class OwnStep(Program):
             yield cut(batch, low, low + size, self.parts.splits.shared), size / samples
             low += size
 
-    def _name_of(self, optimizer: str) -> str:
+    def _names_of(self, optimizers: Sequence[str]) -> Sequence[str]:
         known = list(self.optimizers.members)
-        if not optimizer and len(known) == 1:
-            return known[0]
-        if optimizer not in known:
-            which = f"there is no optimizer {optimizer!r}.{did_you_mean(optimizer, known)}" if optimizer else "which?"
-            raise BadRecipe(f"loop.update(loss, optimizer): {which} The recipe has: {', '.join(known)}.")
-        return optimizer
+        if not optimizers and len(known) == 1:
+            return known
+        wrong = next((name for name in optimizers if name not in known), None)
+        if wrong is not None or not optimizers:
+            which = f"there is no optimizer {wrong!r}.{did_you_mean(str(wrong), known)}" if optimizers else "which?"
+            raise BadRecipe(
+                f"loop.update(loss, optimizer): {which} The recipe has: {', '.join(known)}. A loss for several: "
+                f"loop.update(loss, {', '.join(map(repr, known))})."
+            )
+        return optimizers
 
     def _refuse_unapplied(self) -> None:
         if self._losses:
@@ -173,7 +186,7 @@ class OwnStep(Program):
 
 def _logged(values: Any) -> Mapping[str, Any]:
     """What the step returned, as named values."""
-    if values is None:
+    if values is None or isinstance(values, bool):  # of `return loop.update(loss)`
         return {}
     if isinstance(values, (Tensor, int, float)):
         values = {"loss": values}
