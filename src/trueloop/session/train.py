@@ -116,15 +116,18 @@ def resume(
         data = folder.about.get("data")
         request = DataRequest(Path(data) if data else None, download, recipe.seed)
         kept = kept_baseline(folder)
-        with _session(_in_steps(recipe, folder), request, folder, hooks, resumed=True) as session:
+        with _session(_in_steps(recipe, folder, changes), request, folder, hooks, resumed=True) as session:
             _begin(session, kept, changes if accept_changes else Changes(), accepted=accept_changes)
             with _observed(session.loop):
                 session.ending = run_loop(session.loop)
     return session.result(hand_on_signals)
 
 
-def _in_steps(recipe: Recipe, folder: RunFolder) -> Recipe:
-    """A run whose batch size changes has a different number of steps for its epochs."""
+def _in_steps(recipe: Recipe, folder: RunFolder, changes: Changes) -> Recipe:
+    """A run whose batch size changes, or has changed, has a different number of steps for its epochs."""
+    recorded = [each.get("recipe") or {} for each in folder.about.get("changes", ())]
+    if not any("batch" in fields for fields in (changes.recipe, *recorded)):
+        return recipe
     store = Folder(folder.checkpoints)
     names = store.names()
     train = (folder.about.get("data_fingerprint") or {}).get("train") or {}

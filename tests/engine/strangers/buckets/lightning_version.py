@@ -1,0 +1,44 @@
+import lightning as L
+import torch
+from job import Classifier, batches, train, valid
+from lightning.pytorch.callbacks import ModelCheckpoint
+from lightning.pytorch.loggers import CSVLogger
+from torch.nn.utils.rnn import pad_sequence
+from torch.utils.data import DataLoader
+
+
+def padded(samples):
+    tokens, targets = zip(*samples)
+    return pad_sequence(tokens, batch_first=True), torch.tensor(targets)
+
+
+class Module(L.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.net = Classifier()
+
+    def train_dataloader(self):  # again at each epoch
+        return DataLoader(train, batch_sampler=batches(self.trainer.current_epoch), collate_fn=padded)
+
+    def training_step(self, batch, index):
+        loss = torch.nn.functional.cross_entropy(self.net(batch[0]), batch[1])
+        self.log("loss", loss)
+        return loss
+
+    def validation_step(self, batch, index):
+        output = self.net(batch[0])
+        self.log("valid_loss", torch.nn.functional.cross_entropy(output, batch[1]), batch_size=len(output))
+        self.log("accuracy", (output.argmax(1) == batch[1]).float().mean(), batch_size=len(output))
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters(), lr=0.02)
+
+
+def main() -> None:
+    L.seed_everything(0)
+    checkpoints = [ModelCheckpoint(every_n_train_steps=5, save_top_k=-1), ModelCheckpoint(filename="best", monitor="accuracy", mode="max")]
+    trainer = L.Trainer(
+        max_epochs=4, accelerator="cpu", logger=CSVLogger("logs", flush_logs_every_n_steps=1), callbacks=checkpoints,
+        log_every_n_steps=1, reload_dataloaders_every_n_epochs=1,
+    )
+    trainer.fit(Module(), val_dataloaders=DataLoader(valid, batch_size=40, collate_fn=padded))

@@ -1,0 +1,12 @@
+import torch
+from torch import nn
+
+
+def splits():
+    inputs = torch.randn(300, 6, generator=torch.Generator().manual_seed(0))
+    labels = (inputs[:, 0] + inputs[:, 1] * inputs[:, 2] > 0).long() + (inputs[:, 3] > 1).long()
+    return (inputs[:240], labels[:240]), (inputs[240:], labels[240:])
+
+
+def net():
+    return nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 3))
