@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 import trueloop
+from tests.engine.small import ran
 from trueloop.checkpoint.store import Memory
 from trueloop.engine.loop import Loop
 from trueloop.hook import Hook, Row
@@ -59,3 +60,18 @@ def test_a_run_ends_on_request_with_a_checkpoint() -> None:
     assert loop.step == 4
     assert loop.state.ended_by == "Good enough."
     assert store.names()
+
+
+class _Misspelled(Hook):
+    def steped(self, loop: Loop) -> None:
+        raise AssertionError("never called")
+
+    def draw(self) -> None:
+        """Of the user's own."""
+
+
+def test_a_misspelled_method_of_a_hook_gets_a_note() -> None:
+    run = ran(_recipe(hooks=(_Misspelled(),)))
+    assert run.kept.notes == [
+        "The hook _Misspelled has a method `steped`, which trueloop never calls. Did you mean `stepped`?"
+    ]

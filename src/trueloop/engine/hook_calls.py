@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, final
 
 from trueloop.errors import BadRecipe
@@ -25,6 +26,17 @@ MOMENTS: Final = ("begin", "stepped", "evaluated", "epoch_ended")
 def gets_loop(hook: Hook, moments: Sequence[str] = MOMENTS) -> bool:
     """Does it override a method that gets the loop?"""
     return any(getattr(type(hook), name) is not getattr(Hook, name) for name in moments)
+
+
+def _misspelled(hook: Hook) -> str:
+    """A sentence on a method that looks like one of Hook's, and is never called; empty: there is none."""
+    known = [name for name in vars(Hook) if not name.startswith("_")]
+    for name in vars(type(hook)):
+        near = [] if name in known or name.startswith("_") else get_close_matches(name, known, n=1, cutoff=0.8)
+        if near:
+            never = f"The hook {type(hook).__name__} has a method `{name}`, which trueloop never calls"
+            return f"{never}. Did you mean `{near[0]}`?"
+    return ""
 
 
 @final
@@ -57,6 +69,9 @@ class HookCalls:
     def begin(self) -> None:
         """Before the first step; of a resumed run, with the weights and counters of its checkpoint."""
         self._frozen = self._frozen_names()
+        for sentence in map(_misspelled, self.loop.parts.recipe.hooks):
+            if sentence:
+                self.loop.parts.hooks.noted(sentence)
         for hook in self.hooks:
             with self._around(hook):
                 hook.begin(self.loop)

@@ -1,7 +1,7 @@
 """Means of named values over the steps between two rows of metrics, kept on the device until a row is written."""
 
 from collections.abc import Mapping
-from typing import Any, final
+from typing import Any, Final, final
 
 import torch
 from torch import Tensor
@@ -10,6 +10,8 @@ from trueloop.data.source import moved
 
 __all__ = ["RunningMeans"]
 
+KEPT: Final = 256  # Values of a name before they are added up: until then each costs one copy
+
 
 @final
 class RunningMeans:
@@ -17,26 +19,37 @@ class RunningMeans:
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
+        self._values: dict[str, list[Any]] = {}  # name -> values that are not added up yet
         self._sums: dict[str, Tensor] = {}  # name -> [sum, count]
 
     def add(self, values: Mapping[str, Any]) -> None:
         """Tensors stay on the device: the host does not wait."""
         for name, value in values.items():
-            number = torch.as_tensor(value, dtype=torch.float32, device=self.device).detach()
-            finite = torch.isfinite(number)
-            entry = torch.stack([number.masked_fill(~finite, 0.0), finite.to(torch.float32)])
-            self._sums[name] = self._sums[name] + entry if name in self._sums else entry
+            kept = self._values.setdefault(name, [])
+            kept.append(value.detach().clone() if isinstance(value, Tensor) else value)  # it may be changed in place
+            if len(kept) == KEPT:
+                self._add_up(name)
+
+    def _add_up(self, name: str) -> None:
+        kept = self._values.pop(name)
+        tensors = [torch.as_tensor(value, dtype=torch.float32, device=self.device) for value in kept]
+        numbers = torch.stack(tensors)
+        finite = torch.isfinite(numbers)
+        entry = torch.stack([numbers.masked_fill(~finite, 0.0).sum(), finite.sum().to(torch.float32)])
+        self._sums[name] = self._sums[name] + entry if name in self._sums else entry
 
     def take(self) -> dict[str, float]:
         """The means since the last call. Waits for the device."""
-        sums, self._sums = self._sums, {}
+        sums, self._sums = self.state(), {}
         if not sums:
             return {}
         totals = torch.stack(list(sums.values())).tolist()
         return {name: total / count for name, (total, count) in zip(sums, totals, strict=True) if count}
 
     def state(self) -> dict[str, Tensor]:
+        for name in list(self._values):
+            self._add_up(name)
         return dict(self._sums)
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        self._sums = dict(moved(dict(state), self.device))
+        self._values, self._sums = {}, dict(moved(dict(state), self.device))

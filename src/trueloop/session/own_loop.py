@@ -146,6 +146,8 @@ class Session:
         hooks = self._listeners.hooks
         self._checkpoints.report_saves(hooks.saved)
         notes = [self._stream.note] if self._stream is not None and not self.step else []
+        if not any(isinstance(part, torch.optim.Optimizer) for part in self._parts.values()):
+            notes.append("no optimizer is among the parts: give optimizer=optimizer, or a resume is not exact")
         if self.step and about.get("code") != code:
             notes.append("the script has changed since this run began: from here on the new one trains")
         self._folder.write(status="running", total_steps=self.total, recipe=self._recipe, code=code)
