@@ -28,6 +28,18 @@ def test_a_non_finite_value_does_not_count() -> None:
     assert means.take() == {"a": 2.0}
 
 
+@pytest.mark.parametrize("saved", [1, 100, KEPT, KEPT + 7])
+def test_a_resumed_mean_has_the_same_bits(saved: int) -> None:
+    values = torch.rand(2 * KEPT, generator=torch.Generator().manual_seed(0))
+    whole, first, rest = (RunningMeans(HOST) for _ in range(3))
+    for number, value in enumerate(values):
+        if number == saved:
+            rest.restore(first.state())
+        whole.add({"a": value})
+        (first if number < saved else rest).add({"a": value})
+    assert whole.take() == rest.take()
+
+
 def test_a_value_is_what_it_was_when_it_was_added() -> None:
     means, value = RunningMeans(HOST), torch.full((), 2.0)
     means.add({"a": value})

@@ -13,7 +13,7 @@ from typing import Any
 from torch import nn
 
 from tests.torture.beacon import Beacon
-from tests.torture.recipes import SCENARIOS, network
+from tests.torture.recipes import SCENARIOS
 from tests.torture.victim import warm_up
 from trueloop.checkpoint.plan import name_of
 from trueloop.hook import Hook, Row
@@ -28,15 +28,17 @@ warm_up()  # once, here: each forked child would do it again
 def recipe_of(scenario: str, **settings: Any) -> Recipe:
     """A scenario of the torture, shorter."""
     found = next(each for each in SCENARIOS if each.name == scenario)
-    return replace(found.recipe(Beacon()), **{"epochs": 3, **settings})
+    recipe = found.recipe(Beacon())
+    length = {"epochs": 3} if recipe.steps is None else {}
+    return replace(recipe, **{**length, **settings})
 
 
 def at_forward(recipe: Recipe, number: int, work: Callable[[], object]) -> Recipe:
     """The same recipe to everybody, but something happens in the model's nth training forward."""
 
-    @functools.wraps(network)
-    def build() -> nn.Module:
-        model, seen = network(), 0
+    @functools.wraps(recipe.model)
+    def build() -> Any:
+        model, seen = recipe.model(), 0
 
         def count(module: nn.Module, inputs: Any) -> None:
             nonlocal seen
@@ -44,7 +46,8 @@ def at_forward(recipe: Recipe, number: int, work: Callable[[], object]) -> Recip
             if module.training and seen == number:
                 work()
 
-        model.register_forward_pre_hook(count)
+        first = next(iter(model.values())) if isinstance(model, dict) else model  # of a step of the user's own
+        first.register_forward_pre_hook(count)
         return model
 
     return replace(recipe, model=build)

@@ -87,7 +87,7 @@ def test_plain_datasets_are_data(tmp_path: Path, given: Any) -> None:
         ({"data": lambda _: None}, "returned None. Nothing was trained"),
         ({"data": lambda _: {"train": TRAIN}}, "returned a dict"),
         ({"data": lambda _: Endless()}, r"batches Endless gives in an epoch is not known.*steps=10_000"),
-        ({"data": lambda: TRAIN}, r"data cannot be called: too many positional arguments.*`def data\(request\)`"),
+        ({"data": two_arguments}, r"data cannot be called: missing a required.*`def data\(request\)`"),
         ({"model": lambda: len}, "model returned a builtin_function_or_method, not an nn.Module"),
         ({"model": two_arguments}, "model cannot be called: missing a required argument: 'two'"),
         ({"loss": lambda output: output.sum()}, r"loss cannot be called.*`def loss\(output, targets\)`"),

@@ -138,6 +138,10 @@ class Recurrent(nn.Module):
         return self.score(self.drop(output)), state
 
 
+def recurrent() -> nn.Module:
+    return Recurrent()
+
+
 def tracks(request: DataRequest) -> Splits:
     tokens = torch.randint(0, 9, (900,), generator=torch.Generator().manual_seed(1)).cumsum(0) % 9
     facts = Facts(vocabulary=9)
@@ -263,7 +267,7 @@ SCENARIOS: Final = (
         drawing=False,
         augment=False,
         settings={
-            "model": Recurrent, "data": tracks, "task": "language", "carry": True, "order": "sequential", "batch": 5, "epochs": 3,  # noqa: E501
+            "model": recurrent, "data": tracks, "task": "language", "carry": True, "order": "sequential", "batch": 5, "epochs": 3,  # noqa: E501
             "save_every": 4, "evaluate_every": 9, "ema": 0.9,
         },
     ),

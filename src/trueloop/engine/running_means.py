@@ -31,25 +31,28 @@ class RunningMeans:
                 self._add_up(name)
 
     def _add_up(self, name: str) -> None:
-        kept = self._values.pop(name)
-        tensors = [torch.as_tensor(value, dtype=torch.float32, device=self.device) for value in kept]
-        numbers = torch.stack(tensors)
+        numbers = self._stacked(self._values.pop(name))
         finite = torch.isfinite(numbers)
         entry = torch.stack([numbers.masked_fill(~finite, 0.0).sum(), finite.sum().to(torch.float32)])
         self._sums[name] = self._sums[name] + entry if name in self._sums else entry
 
     def take(self) -> dict[str, float]:
         """The means since the last call. Waits for the device."""
-        sums, self._sums = self.state(), {}
+        for name in list(self._values):
+            self._add_up(name)
+        sums, self._sums = self._sums, {}
         if not sums:
             return {}
         totals = torch.stack(list(sums.values())).tolist()
         return {name: total / count for name, (total, count) in zip(sums, totals, strict=True) if count}
 
-    def state(self) -> dict[str, Tensor]:
-        for name in list(self._values):
-            self._add_up(name)
-        return dict(self._sums)
+    def _stacked(self, values: list[Any]) -> Tensor:
+        return torch.stack([torch.as_tensor(value, dtype=torch.float32, device=self.device) for value in values])
 
-    def restore(self, state: Mapping[str, Tensor]) -> None:
-        self._values, self._sums = {}, dict(moved(dict(state), self.device))
+    def state(self) -> dict[str, dict[str, Tensor]]:
+        """Values are not added up for it: a resumed run adds in the same order, to the same bits."""
+        return {"values": {name: self._stacked(kept) for name, kept in self._values.items()}, "sums": dict(self._sums)}
+
+    def restore(self, state: Mapping[str, Mapping[str, Tensor]]) -> None:
+        values, sums = (moved(dict(state[key]), self.device) for key in ("values", "sums"))
+        self._values, self._sums = {name: list(kept.unbind()) for name, kept in values.items()}, sums
