@@ -50,7 +50,7 @@ class RunningMeans:
         return torch.stack([torch.as_tensor(value, dtype=torch.float32, device=self.device) for value in values])
 
     def state(self) -> dict[str, dict[str, Tensor]]:
-        """Values are not added up for it: a resumed run adds in the same order, to the same bits."""
+        """Values are not added up for it: a resumed run adds in the same order: its means are bit-identical."""
         return {"values": {name: self._stacked(kept) for name, kept in self._values.items()}, "sums": dict(self._sums)}
 
     def restore(self, state: Mapping[str, Mapping[str, Tensor]]) -> None:
