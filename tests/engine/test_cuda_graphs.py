@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 import signal
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from trueloop.checkpoint.store import Memory
+from trueloop.data.dataset import Dataset
 from trueloop.data.source import Facts, Splits
 from trueloop.data.tensors import Tensors
 from trueloop.engine.assemble import assemble
@@ -122,6 +123,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "plateau": {"schedule": "plateau", "plateau": 1, "gamma": 0.5},
     "bf16": {"precision": "bf16"},
     "looked into now and then": {"statistics_every": 20},
+    "data from a loader": {"where": "loader"},
+    "data from a loader, micro-batches": {"where": "loader", "accumulate": 4, "drop_last": True},
+    "data from a loader with workers": {"where": "loader", "workers": 2, "epochs": 2},
+    "one process of ddp": {"parallel": "ddp"},
 }
 
 
@@ -191,8 +196,9 @@ def augmented(request: DataRequest) -> Splits:
     )
 
 
-def test_augmentation_draws_what_it_draws_one_by_one() -> None:
-    recipe = replace(RECIPE, data=augmented)
+@pytest.mark.parametrize("where", ["auto", "loader"])
+def test_augmentation_draws_what_it_draws_one_by_one(where: Literal["auto", "loader"]) -> None:
+    recipe = replace(RECIPE, data=augmented, where=where)
     plain, _ = one_by_one(recipe)
     train(plain)
     loop, _ = played(recipe)
@@ -202,11 +208,13 @@ def test_augmentation_draws_what_it_draws_one_by_one() -> None:
     assert furthest(plain.parts.model, loop.parts.model) < CLOSE
 
 
-def test_a_run_that_was_stopped_goes_on_to_the_same_bits() -> None:
-    whole, _ = played(RECIPE, store=Memory())
+@pytest.mark.parametrize("where", ["auto", "loader"])
+def test_a_run_that_was_stopped_goes_on_to_the_same_bits(where: Literal["auto", "loader"]) -> None:
+    recipe = replace(RECIPE, where=where)
+    whole, _ = played(recipe, store=Memory())
     train(whole)
     store = Memory()
-    first, _ = played(replace(RECIPE, save_every=10), store=store)
+    first, _ = played(replace(recipe, save_every=10), store=store)
     calls = 0
 
     def stop_after(row: Row) -> None:
@@ -217,7 +225,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits() -> None:
 
     first.parts.hooks.logged = stop_after  # type: ignore[method-assign]
     assert train(first).reason == "signal"
-    again, _ = played(RECIPE, store=store)
+    again, _ = played(recipe, store=store)
     assert again.recovery.go_back()
     assert again.state.step == 50
     train(again)
@@ -238,9 +246,11 @@ def test_a_batch_that_is_no_number_reaches_no_weight_and_is_named() -> None:
     assert any("The step was skipped" in note for note in kept.notes)
 
 
-def test_a_run_that_goes_back_to_a_checkpoint_records_anew() -> None:
+@pytest.mark.parametrize("where", ["auto", "loader"])
+def test_a_run_that_goes_back_to_a_checkpoint_records_anew(where: Literal["auto", "loader"]) -> None:
     recorder = Counting()
-    loop, _ = played(replace(RECIPE, data=poisoned, on_nonfinite="rollback", max_nonfinite=20), recorder, Memory())
+    recipe = replace(RECIPE, data=poisoned, on_nonfinite="rollback", max_nonfinite=20, where=where)
+    loop, _ = played(recipe, recorder, Memory())
     assert train(loop).reason == "finished"
     assert loop.state.rollbacks > 0
     assert recorder.recorded > 4
@@ -248,6 +258,35 @@ def test_a_run_that_goes_back_to_a_checkpoint_records_anew() -> None:
 
 
 # -- what is refused --
+
+
+def longer_later(samples: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    """Batches with the sample 137 are one number wider."""
+    inputs, labels = (torch.stack(part) for part in zip(*samples, strict=True))
+    wide = bool((inputs[:, 0] == 99.0).any())
+    return torch.nn.functional.pad(inputs, (0, int(wide))), labels
+
+
+class AnyWidth(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = network()
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        answer: Tensor = self.inner(inputs[:, :8])
+        return answer
+
+
+def test_batches_of_several_shapes_are_refused_at_the_first_that_differs() -> None:
+    def ragged(request: DataRequest) -> Splits:
+        inputs, labels = samples()
+        inputs[137, 0] = 99.0
+        rows = [(inputs[number], labels[number]) for number in range(300)]
+        return Splits(Dataset(rows, collate=longer_later), Tensors(inputs[300:], labels[300:]))
+
+    loop, _ = played(replace(RECIPE, model=AnyWidth, data=ragged))
+    with pytest.raises(BadRecipe, match=r"replays batches of one shape: .*\(1[26], 8\).* of .*\(1[26], 9\)"):
+        train(loop)
 
 
 class Counts(nn.Module):
@@ -305,7 +344,6 @@ def test_what_cannot_be_recorded_is_refused_with_the_first_reason() -> None:
             {"optimizer": "momentum", "optimizer_options": {"dampening": 0.1}},
             "does not support SGD with dampening",
         ),
-        ({"where": "loader"}, "needs the data on the device"),
     ],
 )
 def test_what_cannot_be_played_is_refused_before_anything_runs(change: dict[str, Any], said: str) -> None:

@@ -42,6 +42,9 @@ def confidence(output: Tensor, targets: Tensor) -> Tensor:
             ]
         },
         {"weight_decay": 0.1, "batch": 32},
+        {"where": "loader"},
+        {"where": "loader", "workers": 2, "accumulate": 2, "clip": 0.5},
+        {"parallel": "ddp"},
     ],
     ids=lambda changes: "+".join(changes),
 )

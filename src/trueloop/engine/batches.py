@@ -47,6 +47,7 @@ class Window(NamedTuple):
     samples: int  # Of all processes together
     ends_epoch: bool
     numbers: Tensor | None = None  # [steps, samples]: samples of steps replayed at once, without micro-batches
+    loaded: Sequence[Batch] = ()  # their batches, where a loader fetches them
     idle: int = 0  # how many of the last micro-batches count for nothing: other processes need them computed
 
     @property
@@ -144,19 +145,22 @@ class Batches:
             raise BadRecipe("There are no batches to train on: drop_last leaves none, or balanced=True has no labels.")
         while True:
             epoch, first = state.epoch, state.batch
-            stream = self._gathered(epoch, first) if self.resident is not None else self._loaded(state)
+            stream = self.stream(state)
             for number in range(first, self.steps_per_epoch):
-                started = time.perf_counter()
-                batch = self.prepare(next(stream), epoch, number)
-                self.waited += time.perf_counter() - started
-                yield self._window(batch, number, len(self.order(epoch)[number]))
+                yield self.window(self.next_of(stream, epoch, number), number, len(self.order(epoch)[number]))
                 if (state.epoch, state.batch) != (epoch, number + 1):
                     break  # the epoch is over, or the run went back to a checkpoint
 
-    def window(self, numbers: Tensor, epoch: int, number: int) -> Window:
-        """Of these samples, which are on the device."""
-        assert self.resident is not None
-        return self._window(self.prepare(self.resident.fetch(numbers), epoch, number), number, len(numbers))
+    def stream(self, state: State) -> Iterator[Any]:
+        """The batches from where the state stands to the end of the epoch, as they were fetched."""
+        return self._gathered(state.epoch, state.batch) if self.resident is not None else self._loaded(state)
+
+    def next_of(self, stream: Iterator[Any], epoch: int, number: int) -> Batch | None:
+        """As the model gets it; the time of waiting for it is kept."""
+        started = time.perf_counter()
+        batch = self.prepare(next(stream), epoch, number)
+        self.waited += time.perf_counter() - started
+        return batch
 
     def order(self, epoch: int) -> EpochOrder:
         """The samples of each batch of an epoch."""
@@ -171,7 +175,8 @@ class Batches:
             self._planned = {epoch: plan}
         return plan
 
-    def _window(self, batch: Batch | None, number: int, samples: int) -> Window:
+    def window(self, batch: Batch | None, number: int, samples: int) -> Window:
+        """Of one optimizer step, from its batch as the model gets it."""
         micros = self.micros(batch) if batch else ()
         window = Window(micros, samples, ends_epoch=number == self.steps_per_epoch - 1)
         return self._with_idle(window) if self.in_step else window
@@ -204,8 +209,14 @@ class Batches:
 
     def batch_at(self, epoch: int, number: int) -> Batch | None:
         """Any batch of the run, bit-identical to the one that is trained on. None: this process has no sample of it."""
-        batch = _KeyedDataset(self.splits.train, in_training_process=True)[next(self.keys(epoch, number))]
-        return self.prepare(moved(batch, self.device), epoch, number)
+        return self.prepare(self.fetch(self._share(self.order(epoch), number), epoch, number), epoch, number)
+
+    def fetch(self, numbers: Tensor, epoch: int, number: int) -> Any:
+        """These samples on the device, as a loader would fetch them for this place of the run; None: there are none."""
+        if self.resident is not None and len(numbers):
+            return self.resident.fetch(numbers.to(self.device))
+        key = _Key(mix_seed(self.recipe.seed, epoch, number, self.peers.rank), numbers)
+        return moved(_KeyedDataset(self.splits.train, in_training_process=True)[key], self.device)
 
     def again(self, epoch: int, number: int) -> Batch:
         """A batch of a run in one process, which has a part in every batch."""

@@ -352,8 +352,6 @@ def _machine(recipe: Recipe) -> Iterator[str]:
         )
     if recipe.program == "cuda_graphs" and callable(recipe.order):
         yield "program=cuda_graphs replays batches of one size, not an order of your own: set program=eager"
-    if recipe.program == "cuda_graphs" and recipe.where == "loader":
-        yield "program=cuda_graphs needs the data on the device, not in a loader: set where=resident, or program=eager"
     if recipe.program == "cuda_graphs" and recipe.precision == "fp16":
         yield "program=cuda_graphs has no gradient scaler for precision=fp16: set precision=bf16, or program=eager"
     if recipe.program == "cuda_graphs" and recipe.compile in ("reduce-overhead", "max-autotune"):
@@ -365,7 +363,7 @@ def _machine(recipe: Recipe) -> Iterator[str]:
 def _parallel(recipe: Recipe) -> Iterator[str]:
     """Several processes."""
     way, spread = recipe.parallel, recipe.parallel in ("fsdp", "tp", "fsdp+tp")
-    if recipe.program == "cuda_graphs" and way not in ("auto", "none"):
+    if recipe.program == "cuda_graphs" and spread:
         yield f"program=cuda_graphs trains in one process, not with parallel={way}: set program=eager, or parallel=none"
     if recipe.program == "compiled_step" and spread:
         yield f"program=compiled_step cannot compile a model that parallel={way} splits: set program=eager"

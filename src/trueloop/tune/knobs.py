@@ -150,8 +150,6 @@ class StepProgram(Knob):
             return facts.compiler or ("" if eager else "the recipe compiles already, or is not in fp32")
         if facts.device != "cuda":
             return f"CUDA graphs need a CUDA device, and this is {facts.device}"
-        if recipe.where == "loader" or not facts.data_fit:
-            return "CUDA graphs need resident data, and these come from a loader"
         return ""
 
 

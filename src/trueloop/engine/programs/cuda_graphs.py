@@ -4,6 +4,8 @@ without Python in between.
 The steps are those of `train.py`, in the same order, with the same dropout. What differs from step to step is in
 tensors with fixed addresses: the sample numbers, the learning rate, and the results (loss, norm, whether the step was
 skipped). The host fills them for a stretch of steps, replays it, and reads the results for the next row of metrics.
+Data that are not on the device come from a loader: the batches of the next stretch are copied to the device on a stream
+of their own while this one is replayed.
 
 Steps that an observer looks at (the first ones, those of the layer statistics) are taken one by one.
 """
@@ -65,17 +67,22 @@ class CudaGraphs(Program):
     def __init__(self, parts: Parts, state: State, recorder: GraphRecorder | None = None) -> None:
         self.parts, self.state = parts, state
         self.recorder = recorder or CudaGraphRecorder(parts.device)
-        self.gathers_inside = parts.splits.augment is None  # not with augmentation, which seeds each batch
         if parts.peers.world > 1:
             raise BadRecipe(f"program=cuda_graphs needs one process, and there are {parts.peers.world}. {_FIX}")
-        if not isinstance(parts.batches, Batches) or parts.batches.resident is None:
-            raise BadRecipe(f"program=cuda_graphs needs the data on the device ({parts.batches.note}). {_FIX}")
+        if not isinstance(parts.batches, Batches):
+            raise BadRecipe(
+                f"program=cuda_graphs needs samples that are fetched by number ({parts.batches.note}). {_FIX}"
+            )
         self.batches = parts.batches
+        self.loads = parts.batches.resident is None
+        # not with augmentation, which seeds each batch
+        self.gathers_inside = not self.loads and parts.splits.augment is None
         self.update = DeviceUpdate(parts.optimizer, parts.guard.fused_step, compiled=parts.recipe.compile != "off")
         # steps of the recordings, rising from 1
         self.lengths = replay_lengths(parts.recipe.steps_per_replay, parts.recipe.log_every)
         self._rates = torch.zeros(0)
         self._recorded: dict[tuple[int, int], _Slots] = {}
+        self._rows: dict[int, Batch] = {}  # by samples of a batch: batches of the longest replay
         self._optimizer_state: Any = None
         self._orders = DeviceOrders(self._order, parts.device)
         self._loss: Callable[..., Tensor] = self._compiled(self._loss_of)
@@ -150,7 +157,8 @@ class CudaGraphs(Program):
         parts, recipe = self.parts, self.parts.recipe
         self._rates = torch.tensor([parts.schedule(step) for step in range(parts.total_steps)], device=parts.device)
         self._recorded.clear()
-        refuse_own_form(parts, self._prepared(0, 0, self._numbers(0, 0, 1)[0]))
+        self._rows.clear()
+        refuse_own_form(parts, self._batch(0, 0, self._numbers(0, 0, 1)[0]))
         self.update.create_state(torch.ones((), device=parts.device))
         parts.guard.buffers.ignore_versions()
         sizes: dict[int, tuple[int, ...]] = {recipe.batch: self.lengths}
@@ -186,12 +194,21 @@ class CudaGraphs(Program):
 
     def _slots(self, steps: int, numbers: Tensor) -> _Slots:
         rates, weights, losses, norms, skipped = (torch.zeros(steps, device=self.parts.device) for _ in range(5))
-        inputs = targets = None
-        if not self.gathers_inside:
-            batch = self._prepared(0, 0, numbers[0])
-            inputs, targets = (pytree.tree_map(lambda each: torch.stack([each] * steps), part) for part in batch)
+        inputs, targets = (None, None) if self.gathers_inside else self._first_rows(steps, numbers[0])
         hold = torch.ones((), device=self.parts.device)
         return _Slots(numbers.clone(), inputs, targets, rates, weights, hold, losses, norms, skipped, _nothing)
+
+    def _first_rows(self, steps: int, numbers: Tensor) -> Batch:
+        """All recordings of one batch size read the same memory."""
+        samples = len(numbers)
+        if samples not in self._rows:
+            batch, longest = self._batch(0, 0, numbers), self.lengths[-1] if samples == self.parts.recipe.batch else 1
+            if not all(isinstance(each, Tensor) for each in pytree.tree_leaves(tuple(batch))):
+                raise BadRecipe(f"program=cuda_graphs needs batches of tensors only. {_FIX}")
+            self._rows[samples] = Batch(
+                *(pytree.tree_map(lambda each: torch.stack([each] * longest), part) for part in batch)
+            )
+        return Batch(*(pytree.tree_map(lambda each: each[:steps], part) for part in self._rows[samples]))
 
     @contextmanager
     def _buffers_preserved(self) -> Iterator[None]:
@@ -219,16 +236,27 @@ class CudaGraphs(Program):
 
     def windows(self, next_look: Callable[[], int]) -> Iterator[Window]:
         """Windows that can be replayed are stretches of several steps, given by the numbers of their samples."""
-        parts, state = self.parts, self.state
+        parts, state, stream, expected = self.parts, self.state, iter(()), None
         while True:
-            epoch, batch = state.epoch, state.batch
+            epoch, batch = place = state.epoch, state.batch
+            if self.loads and place != expected:
+                stream = self.batches.stream(state)  # an epoch begins, or the run went back to a checkpoint
             samples = min(parts.recipe.batch, parts.batches.samples - batch * parts.recipe.batch)
             steps = self.steps_to_replay(samples, next_look())
+            numbers = self._numbers(epoch, batch, samples, max(steps, 1))
+            loaded = [self._next(stream, epoch, batch + step) for step in range(len(numbers))] if self.loads else []
+            expected = (epoch, batch + len(numbers))
             if steps == 0:
-                yield self.batches.window(self._numbers(epoch, batch, samples)[0], epoch, batch)
+                taken = loaded[0] if loaded else self._batch(epoch, batch, numbers[0])
+                yield self.batches.window(taken, batch, samples)
                 continue
             ends_epoch = batch + steps == parts.batches.steps_per_epoch
-            yield Window((), steps * samples, ends_epoch, self._numbers(epoch, batch, samples, steps))
+            yield Window((), steps * samples, ends_epoch, numbers, loaded)
+
+    def _next(self, stream: Iterator[Any], epoch: int, number: int) -> Batch:
+        batch = self.batches.next_of(stream, epoch, number)
+        assert batch is not None  # one process has a part in every batch
+        return batch
 
     def steps_to_replay(self, samples: int, next_look: int) -> int:
         """How many steps can be replayed with nothing to do in between; 0: an observer looks at the next one."""
@@ -256,31 +284,31 @@ class CudaGraphs(Program):
             slots.numbers.copy_(window.numbers)
         else:
             for step in range(steps):
-                batch = self._prepared(state.epoch, state.batch + step, window.numbers[step])
-                for into, values in ((slots.inputs, batch.inputs), (slots.targets, batch.targets)):
-                    pytree.tree_map(Tensor.copy_, _row(into, step), values)
+                number = state.batch + step
+                batch = window.loaded[step] if self.loads else self._batch(state.epoch, number, window.numbers[step])
+                _fill(Batch(_row(slots.inputs, step), _row(slots.targets, step)), batch, (state.epoch, number))
         rates = self._rates[state.clock : state.clock + steps]
         slots.rates.copy_(rates if state.plateau_factor == 1.0 else rates * state.plateau_factor)
         if parts.ema is not None:
             slots.ema_weights.copy_(torch.tensor([1 - parts.ema.decay_at(state.step + step) for step in range(steps)]))
         slots.replay()
-        self._orders.prepare(state.epoch + 1)
+        if not self.loads:
+            self._orders.prepare(state.epoch + 1)
         positions = [(state.epoch, state.batch + step) for step in range(steps)]
         parts.guard.add_replayed(slots.losses, slots.skipped, positions)
         set_rate(parts.optimizer, parts.schedule(state.clock + steps - 1) * state.plateau_factor)
         return slots.norms[-1], True, False
 
-    def _prepared(self, epoch: int, number: int, numbers: Tensor) -> Batch:
-        resident = self.parts.batches.resident
-        assert resident is not None
-        batch = self.batches.prepare(resident.fetch(numbers), epoch, number)
+    def _batch(self, epoch: int, number: int, numbers: Tensor) -> Batch:
+        """Of these samples, as the model gets it."""
+        batch = self.batches.prepare(self.batches.fetch(numbers, epoch, number), epoch, number)
         assert batch is not None
         return batch
 
     def _numbers(self, epoch: int, first: int, samples: int, steps: int = 1) -> Tensor:
-        """The samples of these steps, [steps, samples], on the device."""
-        start = first * self.parts.recipe.batch
-        return self._orders.of(epoch)[start : start + steps * samples].view(steps, samples)
+        """The samples of these steps, [steps, samples]: on the device if the data are."""
+        start, order = first * self.parts.recipe.batch, self._order(epoch) if self.loads else self._orders.of(epoch)
+        return order[start : start + steps * samples].view(steps, samples)
 
     def _order(self, epoch: int) -> Tensor:
         return self.batches.order(epoch).numbers
@@ -313,6 +341,20 @@ def _nothing() -> None:
 def _row(values: Any, number: int) -> Any:
     """The same row of every tensor inside."""
     return pytree.tree_map(lambda each: each[number], values)
+
+
+def _fill(rows: Batch, batch: Batch, place: tuple[int, int]) -> None:
+    """Copy a batch to where a recording reads it."""
+    into, values = (pytree.tree_leaves(tuple(each)) for each in (rows, batch))
+    shapes = [[tuple(getattr(each, "shape", ())) for each in leaves] for leaves in (into, values)]
+    if shapes[0] != shapes[1]:
+        raise BadRecipe(
+            f"program=cuda_graphs replays batches of one shape: the first one has tensors of {shapes[0]}, batch "
+            f"{place[1]} of epoch {place[0]} of {shapes[1]}. It was not trained on: pad all batches to one length, or "
+            "set program=eager."
+        )
+    for row, value in zip(into, values, strict=True):
+        row.copy_(value, non_blocking=True)
 
 
 @final
