@@ -276,6 +276,8 @@ WAYS: dict[str, Way] = {
     "ours, eager": ours(),
     "ours, graphs": ours(program="cuda_graphs"),
     "ours, compiled graphs": ours(program="cuda_graphs", compile="default"),
+    "ours, eager, from a loader": ours(where="loader", workers=4),
+    "ours, graphs, from a loader": ours(where="loader", workers=4, program="cuda_graphs"),
     "ours, compiled graphs, tf32": ours(program="cuda_graphs", compile="default", precision="tf32"),
 }
 SURE = 3.0
