@@ -38,7 +38,7 @@ ROOMS: dict[str, str] = {
     "session": "words torch torch_private measure data parallel checkpoint engine track rules report doctor",
     "recipes": "words torch data engine",
     "tune": "words torch torch_private measure data engine profile recipes",
-    "claims": "words torch torch_private measure taps doctor data parallel checkpoint engine",
+    "claims": "words torch torch_private measure taps doctor experiment data parallel checkpoint engine",
     "readiness": "words checkpoint rules session",
     "inspection": "words torch measure data checkpoint engine",
     "export": "words torch torch_private measure data checkpoint engine recipes",

@@ -22,15 +22,18 @@ def forked_children(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(subject, "_run", _forked)
 
 
-def _forked(words: tuple[str, ...], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def _forked(
+    words: tuple[str, ...], environment: dict[str, str], folder: Path | None
+) -> subprocess.CompletedProcess[str]:
     """python -m MODULE ... in a fork. A different PYTHONHASHSEED needs a new process."""
     if words[0] != "-m" or environment.get("PYTHONHASHSEED") != os.environ.get("PYTHONHASHSEED"):
         command = [sys.executable, *words]
-        return subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment)
-    with tempfile.TemporaryDirectory() as folder:
-        out, err = Path(folder) / "out", Path(folder) / "err"
+        return subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment, cwd=folder)
+    with tempfile.TemporaryDirectory() as streams:
+        out, err = Path(streams) / "out", Path(streams) / "err"
         child = os.fork()
         if child == 0:
+            os.chdir(folder or ".")
             _run(words, environment, out, err)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         return subprocess.CompletedProcess(

@@ -3,21 +3,25 @@ and scripts."""
 
 from __future__ import annotations
 
+from contextlib import chdir
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 from torch import nn
 
 from trueloop.claims.catalogue import claims_named
-from trueloop.claims.subject import RecipeSubject, ScriptSubject
+from trueloop.claims.subject import CheckedRun, RecipeSubject, ScriptSubject
 from trueloop.data.source import Facts, Splits
 from trueloop.data.tensors import Tensors
+from trueloop.event import Event
+from trueloop.experiment.folder_copy import Snapshot, snapshot
 from trueloop.recipe.recipe import DataRequest, Recipe
 from trueloop.results.proof import Proof
 
-__all__ = ["Blind", "blobs", "net", "recipe", "try_recipe", "try_script"]
+__all__ = ["Blind", "blobs", "net", "recipe", "recorded_script", "try_recipe", "try_script"]
 
 CLASSES, WIDTH = 3, 6
 
@@ -67,4 +71,13 @@ def try_script(name: str, scratch: Path, text: str, *arguments: str, steps: int 
     """The claim, tried on a script with this text."""
     (scratch / "train.py").write_text(text, encoding="utf-8")
     (claim,) = claims_named([name])
-    return claim.try_script(ScriptSubject((str(scratch / "train.py"), *arguments), steps, scratch))
+    with chdir(scratch), snapshot(scratch / "train.py") as folder, TemporaryDirectory() as results:
+        return claim.try_script(ScriptSubject(("train.py", *arguments), steps, Path(results), folder))
+
+
+def recorded_script(scratch: Path, *events: Event) -> ScriptSubject:
+    """A script of which this was recorded."""
+    folder = Snapshot(scratch, (), scratch, scratch / "train.py", {}, ())
+    subject = ScriptSubject(("train.py",), None, scratch, folder)
+    subject.checked = CheckedRun(events, {"findings": [], "script": {}}, 0, "")
+    return subject

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.claims.subjects import CLASSES, WIDTH, blobs, try_recipe, try_script
+from tests.claims.subjects import CLASSES, WIDTH, blobs, recorded_script, try_recipe, try_script
 from trueloop.claims.batch_independence import (
     BATCH_FIRST,
     OVER_BATCH,
@@ -18,7 +18,6 @@ from trueloop.claims.batch_independence import (
     STATISTICS,
     BatchIndependence,
 )
-from trueloop.claims.subject import CheckedRun, ScriptSubject
 from trueloop.data.source import Batch, Facts, Source, Splits
 from trueloop.data.tensors import Tensors
 from trueloop.event import BatchIndependenceTested, Place
@@ -231,9 +230,7 @@ def test_a_healthy_script(tmp_path: Path) -> None:
 
 def test_of_a_script_only_what_was_compared_is_judged(tmp_path: Path) -> None:
     def of(*events: BatchIndependenceTested) -> str:
-        subject = ScriptSubject(("train.py",), None, tmp_path)
-        subject.checked = CheckedRun(events, {"findings": [], "script": {}}, 0, "")
-        return BatchIndependence().try_script(subject).result
+        return BatchIndependence().try_script(recorded_script(tmp_path, *events)).result
 
     assert of() == "unproved"
     assert of(BatchIndependenceTested(1, None, 0, "Net", 16, 0.0, 0.0, "", None)) == "holds"

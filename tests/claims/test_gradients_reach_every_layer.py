@@ -8,9 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.claims.subjects import WIDTH, try_recipe, try_script
+from tests.claims.subjects import WIDTH, recorded_script, try_recipe, try_script
 from trueloop.claims.gradients_reach_every_layer import CUT, DEAD, NOT_FINITE, UNUSED, GradientsReachEveryLayer
-from trueloop.claims.subject import CheckedRun, ScriptSubject
 from trueloop.event import Event, GradientsMeasured, LayerGradient, ParametersAccounted
 from trueloop.results.proof import Proof
 
@@ -201,9 +200,7 @@ def test_a_healthy_script(tmp_path: Path) -> None:
 
 def of_events(scratch: Path, *events: Event) -> Proof:
     """The claim, tried on a script of which this was recorded."""
-    subject = ScriptSubject(("train.py",), None, scratch)
-    subject.checked = CheckedRun(events, {"findings": [], "script": {}}, 0, "")
-    return GradientsReachEveryLayer().try_script(subject)
+    return GradientsReachEveryLayer().try_script(recorded_script(scratch, *events))
 
 
 def measured(step: int, norm: float) -> GradientsMeasured:

@@ -81,7 +81,7 @@ def test_proofs_of_a_run_are_kept_in_its_folder(here: Path) -> None:
 @pytest.mark.long
 def test_a_script_is_given_its_own_words_and_keeps_its_place(here: Path) -> None:
     assert probe("train.py", CLAIM, "--", "20").returncode == 0
-    done = probe("broken.py", CLAIM, "20")
+    done = probe("broken.py", CLAIM, "--", "20")
     assert done.returncode == 1
     assert "broken.py:6" in done.stdout
     assert "healthy" in done.stdout

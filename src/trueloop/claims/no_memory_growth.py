@@ -22,7 +22,7 @@ from torch import Tensor
 
 from trueloop.claims.claim import Claim
 from trueloop.claims.memory_watch import FIRST_COUNT, KeptObjects, MemoryLog, MemoryWatch
-from trueloop.claims.subject import RecipeSubject, ScriptSubject, run_python
+from trueloop.claims.subject import RecipeSubject, ScriptSubject
 from trueloop.data.source import Batch, Source, Splits
 from trueloop.engine.assemble import assemble
 from trueloop.engine.loop import Loop
@@ -228,7 +228,7 @@ class _First(Source):
 def _child(subject: ScriptSubject, steps: int, *options: str) -> dict[str, Any] | None:
     out = subject.scratch / "memory.json"
     out.unlink(missing_ok=True)
-    run_python("-m", "trueloop.claims.memory_watch", str(out), str(steps), *options, *subject.command)
+    subject.run(out, "trueloop.claims.memory_watch", str(out), str(steps), *options)
     if not out.is_file():
         return None
     data: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))

@@ -12,7 +12,7 @@ from trueloop.checkpoint.plan import name_of
 from trueloop.checkpoint.store import Folder
 from trueloop.claims.claim import Claim
 from trueloop.claims.rebuild import Rebuilt, rebuild_and_load, save_and_load
-from trueloop.claims.subject import RecipeSubject, ScriptSubject, last_line, run_python
+from trueloop.claims.subject import RecipeSubject, ScriptSubject, last_line
 from trueloop.engine.build_model import build_model
 from trueloop.engine.call_model import call_model
 from trueloop.engine.loop import Loop
@@ -58,7 +58,7 @@ class ReloadGivesSameOutput(Claim):
 
     def try_script(self, subject: ScriptSubject) -> Proof:
         out = subject.scratch / "rebuild.json"
-        done = run_python("-m", "trueloop.claims.rebuild", str(out), str(subject.steps or 0), *subject.command)
+        done = subject.run(out, "trueloop.claims.rebuild", str(out), str(subject.steps or 0))
         if not out.is_file():
             return self.unproved(f"the script did not finish ({last_line(done.stderr) or 'no output on stderr'})")
         return self._result(Rebuilt(**json.loads(out.read_text(encoding="utf-8"))), "state_dict", "its state_dict")

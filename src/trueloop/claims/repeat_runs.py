@@ -1,6 +1,6 @@
 """A recipe or script run repeatedly in processes of its own, identical but for what a test varies."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
@@ -26,6 +26,8 @@ START: Final[Mapping[str, Start]] = {
 }
 HASH_SEED: Final[Mapping[str, str]] = {"first": "1", "hashes": "1"}  # PYTHONHASHSEED; "2" for the others
 TWO: Final = ("first", "second")
+TRACER: Final = "trueloop.claims.operation_trace"
+Child = Callable[[tuple[str, ...], str], str]  # options and PYTHONHASHSEED -> stderr
 
 
 # -- command lines --
@@ -81,7 +83,12 @@ def trace_recipe(subject: RecipeSubject, steps: int, runs: Sequence[str] = TWO) 
 
     def trace(name: str) -> tuple[Trace | None, str]:
         folder = subject.scratch / f"traced-{name}"
-        return _trace(folder, 0, OPERATIONS, ("-m", "trueloop", "train", *words, "--runs", str(folder / "runs")), name)
+        command = ("-m", "trueloop", "train", *words, "--runs", str(folder / "runs"))
+
+        def child(options: tuple[str, ...], hash_seed: str) -> str:
+            return run_python("-m", TRACER, *options, *command, PYTHONHASHSEED=hash_seed).stderr
+
+        return _trace(folder, 0, OPERATIONS, child, name)
 
     with ThreadPoolExecutor(len(runs)) as pool:
         done = list(pool.map(trace, runs))
@@ -90,7 +97,7 @@ def trace_recipe(subject: RecipeSubject, steps: int, runs: Sequence[str] = TWO) 
 
 
 def trace_script(subject: ScriptSubject, runs: Sequence[str] = TWO) -> tuple[list[Trace], str]:
-    """As above, but in sequence: a script writes where it likes. The files are reused: several claims need them."""
+    """As above, but in sequence, each in its own copy of the folder. The files are reused: several claims need them."""
     traces, error = _trace_script(subject, OPERATIONS, runs)
     if len(traces) < len(runs):  # some compiled code cannot be traced; its weights can still be compared
         traces, error = _trace_script(subject, 0, runs)
@@ -99,11 +106,15 @@ def trace_script(subject: ScriptSubject, runs: Sequence[str] = TWO) -> tuple[lis
 
 def _trace_script(subject: ScriptSubject, operations: int, runs: Sequence[str]) -> tuple[list[Trace], str]:
     folders = {name: subject.scratch / f"traced-{name}-{operations}" for name in runs}
-    done = [_trace(folder, subject.steps or 0, operations, subject.command, name) for name, folder in folders.items()]
+
+    def child(options: tuple[str, ...], hash_seed: str) -> str:
+        return subject.run(Path(options[0]), TRACER, *options, PYTHONHASHSEED=hash_seed).stderr
+
+    done = [_trace(folder, subject.steps or 0, operations, child, name) for name, folder in folders.items()]
     return [trace for trace, _ in done if trace is not None], next((error for trace, error in done if not trace), "")
 
 
-def _trace(folder: Path, steps: int, operations: int, command: Sequence[str], name: str) -> tuple[Trace | None, str]:
+def _trace(folder: Path, steps: int, operations: int, child: Child, name: str) -> tuple[Trace | None, str]:
     """None: it ended with an exception; the last line of its stderr comes with it."""
     out = folder / "trace.json"
     error = ""
@@ -111,8 +122,6 @@ def _trace(folder: Path, steps: int, operations: int, command: Sequence[str], na
         folder.mkdir(parents=True, exist_ok=True)
         start = ":".join(map(str, (START[name].torch, START[name].python, START[name].numpy)))
         options = (str(out), str(steps), str(operations), start)
-        seed = HASH_SEED.get(name, "2")
-        done = run_python("-m", "trueloop.claims.operation_trace", *options, *command, PYTHONHASHSEED=seed)
-        error = last_line(done.stderr)
+        error = last_line(child(options, HASH_SEED.get(name, "2")))
     trace = read_trace(out) if out.is_file() else None
     return (None, error) if trace is None or trace.ended == "exception" else (trace, error)

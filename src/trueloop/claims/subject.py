@@ -1,6 +1,7 @@
 """What claims are tested on: a recipe, whose parts are all accessible, or a script, which can only be run and observed.
 
-Everything that a test trains or writes is in `scratch`, a temporary folder: the user's runs are not touched.
+Everything that a test trains or writes is in `scratch`, a temporary folder, or in a copy of the script's folder: the
+user's files are not touched.
 """
 
 import json
@@ -18,6 +19,7 @@ from trueloop.engine.assemble import assemble
 from trueloop.engine.parts import Parts
 from trueloop.engine.read_data import read_data
 from trueloop.event import Event, Place
+from trueloop.experiment.folder_copy import Snapshot
 from trueloop.recipe.recipe import DataRequest, Recipe
 from trueloop.run import read_events
 from trueloop.usercode.ownership import class_place
@@ -71,35 +73,55 @@ class CheckedRun:
 
 @final
 class ScriptSubject:
-    """A user's script, unmodified. Each claim runs it in a new process."""
+    """A user's script, unmodified. Each run is a new process in a copy of its folder, as it was at the beginning."""
 
-    def __init__(self, command: tuple[str, ...], steps: int | None, scratch: Path) -> None:
+    def __init__(self, command: tuple[str, ...], steps: int | None, scratch: Path, folder: Snapshot) -> None:
         self.command = command  # SCRIPT or -m MODULE, and its own arguments
         self.steps = steps  # optimizer steps after which a run is stopped; None: at its own end
         self.scratch = scratch
+        self.folder = folder
 
     @cached_property
     def checked(self) -> CheckedRun:
         """One run under all rules; most claims read their answer from it."""
-        folder, file = self.scratch / "checked", self.scratch / "report.json"
-        options = ["--record", str(folder), "--format", "json", "--output", str(file), "--fail-on", "never"]
+        out = self.scratch / "checked"
+        record, file = out / "record", out / "report.json"
+        out.mkdir(parents=True, exist_ok=True)
+        options = ("check", "--record", str(record), "--format", "json", "--output", str(file), "--fail-on", "never")
         limit = () if self.steps is None else ("--steps", str(self.steps))
-        done = run_python("-m", "trueloop", "check", *options, *limit, *self.command)
+        done = self.run(out, "trueloop", *options, *limit)
         if not file.is_file():
             return CheckedRun((), {"findings": [], "script": {}}, done.returncode or 1, done.stderr[-2000:])
         report = json.loads(file.read_text(encoding="utf-8"))
-        return CheckedRun(tuple(read_events(folder)), report, int(report["script"]["exit_code"]), done.stderr[-2000:])
+        return CheckedRun(tuple(read_events(record)), report, int(report["script"]["exit_code"]), done.stderr[-2000:])
+
+    def run(
+        self, out: Path, module: str, *options: str, copy: Path | None = None, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        """`python -m MODULE OPTIONS SCRIPT ...` in a fresh copy, or in this one. Its results, in the file or folder
+        `out` and on stderr, show the user's own paths."""
+        if copy is None:
+            with self.folder.fresh_copy() as fresh:
+                return self.run(out, module, *options, copy=fresh, **environment)
+        command = self.folder.command_in(copy, self.command)
+        working = Path(self.folder.moved(str(self.folder.working), copy))
+        done = _run(("-m", module, *options, *command), {**self.folder.environment_in(copy), **environment}, working)
+        for file in sorted(out.rglob("*.json*")) if out.is_dir() else [out] if out.is_file() else []:
+            text = file.read_text(encoding="utf-8")
+            file.write_text(self.folder.with_user_paths(text, copy), encoding="utf-8")
+        done.stderr = self.folder.with_user_paths(done.stderr, copy)
+        return done
 
 
 def run_python(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """A child process of this Python; its output is captured."""
-    return _run(words, {**os.environ, **environment})
+    return _run(words, {**os.environ, **environment}, None)
 
 
-def _run(words: tuple[str, ...], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """Replaced in the tests."""
+def _run(words: tuple[str, ...], environment: dict[str, str], folder: Path | None) -> subprocess.CompletedProcess[str]:
+    """Replaced in the tests. The folder: None: this one."""
     command = [sys.executable, *words]
-    return subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment)
+    return subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment, cwd=folder)
 
 
 def last_line(text: str) -> str:

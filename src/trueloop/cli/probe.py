@@ -5,16 +5,19 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from trueloop.claims.catalogue import claims_named, names, sentences
+from trueloop.cli.check import program_of
 from trueloop.cli.deliver import Delivery
 from trueloop.cli.named_run import named_run, origin_of_run
 from trueloop.cli.options import Parser, whole_number
 from trueloop.cli.recipe_options import add_recipe_options, is_recipe, recipe_arguments, settings_of, unknown_recipe
 from trueloop.errors import Misuse, did_you_mean
+from trueloop.experiment.folder_copy import snapshot
 from trueloop.recipes.catalogue import bundled
 from trueloop.recipes.origin import recipe_of
 from trueloop.report import FINDINGS_FORMATS, Live, document_of
@@ -28,8 +31,8 @@ __all__ = ["parser", "probe"]
 SCRIPT: Final = "SCRIPT [CLAIM ...] [options] [-- arguments of the script]"
 USAGE: Final = ("RECIPE|RUN [CLAIM ...] [options]", SCRIPT, "--list")
 ABOUT: Final = """Test simple claims about a training: what was measured and, if a claim fails, the likely causes. The
-results for a run (runs/NAME) are kept in its folder, for `trueloop ready`. A script runs unmodified, in its own
-processes."""
+results for a run (runs/NAME) are kept in its folder, for `trueloop ready`. A script runs unmodified, each time in a new
+process and in a new copy of its folder: your files are not modified. A path outside of it is used as it is."""
 STEPS: Final = 200  # Optimizer steps of a script, by default: claims need several runs of it
 
 
@@ -40,6 +43,8 @@ def parser() -> Parser:
     steps, help = whole_number(also="all"), f"optimizer steps of a script ({STEPS})"
     made.add_argument("--steps", metavar="N|all", type=steps, default=STEPS, help=help)
     made.add_report_options(FINDINGS_FORMATS, quiet="print claims that fail only; nothing if none does")
+    link = "link this folder, do not copy it (of a script)"
+    made.add_argument("--link", metavar="DIR", type=Path, action="append", default=[], help=link)
     add_recipe_options(made, positional=False)
     made.add_argument("-m", metavar="MODULE", help="probe a module, like python -m")
     return made
@@ -57,8 +62,8 @@ def probe(arguments: list[str]) -> int:
     run = named_run(target[0])
     if run is not None:
         read_proofs(run)  # a damaged file is refused before anything is measured, not after
-    with tempfile.TemporaryDirectory(prefix="trueloop-probe-") as scratch:
-        subject = _subject(options, target, rest, run, Path(scratch))
+    with tempfile.TemporaryDirectory(prefix="trueloop-probe-") as scratch, ExitStack() as copies:
+        subject = _subject(options, target, rest, run, Path(scratch), copies)
         from trueloop.claims.prove import prove
         from trueloop.claims.subject import RecipeSubject
         from trueloop.report.from_proof import proof_part
@@ -102,7 +107,7 @@ def _divided(words: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _subject(
-    options: argparse.Namespace, target: list[str], rest: list[str], run: Path | None, scratch: Path
+    options: argparse.Namespace, target: list[str], rest: list[str], run: Path | None, scratch: Path, copies: ExitStack
 ) -> RecipeSubject | ScriptSubject:
     from trueloop.claims.subject import ScriptSubject
 
@@ -110,7 +115,11 @@ def _subject(
     if word == "-m" or (word.endswith(".py") and not is_recipe(Path(word))):
         if options.set or options.data or options.download:
             raise Misuse(f"{word} is a script: --set, --data and --download are for recipes. Nothing was run.")
-        return ScriptSubject((*target, *rest), options.steps, scratch)
+        program = program_of([*target, *rest], "probe")
+        folder = copies.enter_context(snapshot(Path(program.path), options.link))
+        return ScriptSubject((*target, *rest), options.steps, scratch, folder)
+    if options.link:
+        raise Misuse(f"{word} is not a script: --link is for the folder of a script. Nothing was run.")
     if rest:
         raise Misuse(f"{word} is not a script, so it takes no arguments after `--`. Nothing was run.")
     return _recipe_subject(options, target, run, scratch)

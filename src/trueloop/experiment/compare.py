@@ -73,7 +73,7 @@ class Comparison:
     def _run(self, copy: Path, offset: int) -> ScriptRun:
         spec = {
             "working": self.snapshot.moved(str(self.snapshot.working), copy),
-            "target": self._target(copy),
+            "target": self.snapshot.command_in(copy, self.target),
             "steps": self.steps,
             "offset": offset if self.seeds > 1 else None,
             "record": str(copy / "record"),
@@ -95,25 +95,9 @@ class Comparison:
             )
         return _read(copy, offset, ended.returncode)
 
-    def _target(self, copy: Path) -> list[str]:
-        """Full paths below the copied folder, also in `--out=/full/path`, are those of the copy."""
-        words = []
-        for word in self.target:
-            name, sign, value = word.partition("=")
-            option = sign and name.startswith("-")
-            words.append(f"{name}={self.snapshot.moved(value, copy)}" if option else self.snapshot.moved(word, copy))
-        return words
-
     def _environment(self, copy: Path, offset: int) -> dict[str, str]:
-        """Packages of the user's that are on the path by a full name are those of the copy."""
-        known = self.snapshot.environment
-        listed = [os.path.join(self.snapshot.working, entry) for entry in known.get("PYTHONPATH", "").split(os.pathsep)]
-        wanted = [self.snapshot.moved(entry, copy) for entry in listed] if known.get("PYTHONPATH") else []
-        moved = {entry: self.snapshot.moved(entry, copy) for entry in self.snapshot.module_paths}
-        wanted += [there for entry, there in moved.items() if there != entry and os.path.exists(there)]
-        path = {"PYTHONPATH": os.pathsep.join(dict.fromkeys(wanted))} if wanted else {}
-        hashes = {} if "PYTHONHASHSEED" in known else {"PYTHONHASHSEED": str(offset)}
-        return {**known, **path, **hashes, "PWD": self.snapshot.moved(str(self.snapshot.working), copy)}
+        known = self.snapshot.environment_in(copy)
+        return {"PYTHONHASHSEED": str(offset), **known}
 
     # -- the change, shown --
 

@@ -7,12 +7,13 @@ Symbolic links that leave the folder are kept: a run reads and writes there as i
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,12 +64,12 @@ class Snapshot:
         return None if chosen is None else self.kept(chosen)
 
     @contextmanager
-    def fresh_copy(self, change: Contents) -> Iterator[Path]:
+    def fresh_copy(self, change: Contents | None = None) -> Iterator[Path]:
         """A copy to run in, with the change; it is removed afterwards."""
         folder = Path(tempfile.mkdtemp(prefix="run-", dir=self.home))
         try:
             shutil.copytree(self.home / "start", folder / "files", symlinks=True)
-            for kept, text in change.items():
+            for kept, text in (change or {}).items():
                 file = folder / "files" / kept.relative_to(self.home / "start")
                 if text is None:
                     file.unlink(missing_ok=True)
@@ -84,6 +85,30 @@ class Snapshot:
         full = Path(os.path.realpath(path))
         inside = os.path.isabs(path) and any(full.is_relative_to(root) for root in self.roots)
         return str(_below(copy / "files", full)) if inside else path
+
+    def command_in(self, copy: Path, target: Sequence[str]) -> list[str]:
+        """Full paths below the copied folder, also in `--out=/full/path`, are those of the copy."""
+        words = []
+        for word in target:
+            name, sign, value = word.partition("=")
+            option = sign and name.startswith("-")
+            words.append(f"{name}={self.moved(value, copy)}" if option else self.moved(word, copy))
+        return words
+
+    def environment_in(self, copy: Path) -> dict[str, str]:
+        """Packages of the user's that are on the path by a full name are those of the copy."""
+        known = self.environment
+        listed = [os.path.join(self.working, entry) for entry in known.get("PYTHONPATH", "").split(os.pathsep)]
+        wanted = [self.moved(entry, copy) for entry in listed] if known.get("PYTHONPATH") else []
+        moved = {entry: self.moved(entry, copy) for entry in self.module_paths}
+        wanted += [there for entry, there in moved.items() if there != entry and os.path.exists(there)]
+        path = {"PYTHONPATH": os.pathsep.join(dict.fromkeys(wanted))} if wanted else {}
+        return {**known, **path, "PWD": self.moved(str(self.working), copy)}
+
+    def with_user_paths(self, text: str, copy: Path) -> str:
+        """A text that a run in the copy wrote, with the user's own paths; also where it is JSON."""
+        folder = str(copy / "files")
+        return text.replace(folder, "").replace(json.dumps(folder)[1:-1], "")
 
 
 @contextmanager
