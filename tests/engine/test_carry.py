@@ -134,7 +134,7 @@ def test_a_skipped_batch_does_not_spoil_those_after_it() -> None:
         ({"order": "shuffled"}, 'set order="sequential"'),
         ({"accumulate": 2}, "set accumulate=1"),
         ({"compile": "default"}, "set program=eager and compile=off"),
-        ({"parallel": "ddp"}, "set parallel=none"),
+        ({"parallel": "fsdp"}, "set parallel=ddp or none"),
         ({"batch": 8}, "The training data are 4 tracks, and batch=8: set batch=4"),
         ({"data": Of(Splits(Tensors(TOKENS[:30, None], TOKENS[:30, None])))}, "are not a multiple of 4"),
         ({"model": lambda: nn.Embedding(7, 7)}, r"write `def forward\(self, inputs, state=None\)`"),

@@ -26,6 +26,7 @@ from trueloop.checkpoint.contents import read_contents
 from trueloop.checkpoint.sharded import is_sharded
 from trueloop.checkpoint.store import Folder, Memory
 from trueloop.cli.main import main
+from trueloop.engine import stop
 from trueloop.errors import BadCheckpoint, CannotSave
 from trueloop.recipe.recipe import Recipe
 from trueloop.session.train import resume, train
@@ -69,6 +70,7 @@ def cut(recipe: Recipe, way: str, folder: Path) -> int:
     def work(rank: int) -> int:
         loop, _, _ = begin(spread(recipe, way), Folder(folder))
         asked = rank + 1 == WORLDS[way]
+        stop.ASK_AFTER_AT_MOST = 1  # type: ignore[misc]  # at every step, however fast they are
         loop.parts.optimizer.register_step_post_hook(
             lambda *_: loop.stop.ask(15) if asked and loop.state.step + 1 == 10 else None
         )

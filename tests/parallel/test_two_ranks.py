@@ -231,6 +231,35 @@ def test_a_signal_to_one_stops_both_at_the_same_step_with_a_checkpoint(tmp_path:
     assert Folder(tmp_path).names() == [f"step-{first['ending'].step:08d}"]
 
 
+@pytest.mark.parametrize("rank_asked", [0, 1])
+def test_a_signal_to_one_ends_the_evaluation_of_both_and_is_saved(tmp_path: Path, rank_asked: int) -> None:
+    """Of 41 samples one process has 21 and the other 20: both leave at the same one."""
+    recipe = replace(UNEVEN, data=Read(samples=52, valid=41), evaluation_batch=2)
+
+    def work(rank: int) -> Any:
+        loop, _, _ = begin(recipe, Folder(tmp_path))
+        seen = 0
+
+        def count(module: nn.Module, inputs: Any) -> None:
+            nonlocal seen
+            seen += not module.training
+            if not module.training and rank == rank_asked and seen == 5:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+        loop.model.register_forward_pre_hook(count)
+        return train(loop), seen, loop.state.evaluation_due
+
+    (ending, seen, due), second = on_ranks(work)
+    assert second == (ending, seen, due), "both stop at the same batch"
+    assert (ending.reason, ending.signal, due) == ("signal", signal.SIGTERM, True)
+    assert 5 <= seen < 20, "it evaluated to the end"
+    assert Folder(tmp_path).names()[-1] == f"step-{ending.step:08d}"
+    whole = on_ranks(lambda _: told(ran(recipe)))[0]
+    again = on_ranks(lambda _: told(ran(recipe, Folder(tmp_path), go_on=True)))[0]
+    assert same_bits(weights(again), weights(whole))
+    assert again["losses"] == whole["losses"][-len(again["losses"]) :]
+
+
 @pytest.mark.parametrize("model", [with_dropout, with_norm])
 def test_two_processes_resume_to_the_same_bits(tmp_path: Path, model: Any) -> None:
     recipe = replace(UNEVEN, model=model, ema=0.9, data=Read(samples=52))

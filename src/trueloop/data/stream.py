@@ -49,6 +49,11 @@ class Stream(Source):
         return None
 
     @property
+    def per_process(self) -> bool:
+        """With several processes: does each get batches of its own? False: all get the same, and each takes a share."""
+        return True
+
+    @property
     def name(self) -> str:
         """In messages."""
         return type(self).__name__

@@ -24,6 +24,7 @@ from trueloop.engine.own_order import EpochOrder, plan_epoch
 from trueloop.engine.sample_order import micro_batch_sizes, mix_seed
 from trueloop.engine.state import State
 from trueloop.engine.stop import ignore_signals
+from trueloop.engine.stream_shares import check_same_batch, share_of
 from trueloop.errors import BadRecipe, NotByIndex, TrueloopError
 from trueloop.measure.randomness import fence, seed_all
 from trueloop.parallel.peers import Peers
@@ -330,11 +331,25 @@ class EvaluationBatches:
         at_once = 1 if recipe.loss is not None else MANY_AT_ONCE if many else EVALUATED_AT_ONCE
         # A loss of the user's own may depend on the size of the batch: in-batch negatives.
         self.batch = at_once * micro if recipe.evaluation_batch is None else -(-recipe.evaluation_batch // peers.world)
-        if recipe.carry:
-            self.batch = rows_at_once(source, recipe)
+        self._own = torch.arange(len(source) if source.by_index else 0)
+        if recipe.carry:  # a row continues that row of the batch before, so a process has the same rows of all batches
+            low, high = share_of(rows_at_once(source, recipe), peers)
+            self._own, self.batch = (
+                self._own.view(-1, rows_at_once(source, recipe))[:, low:high].reshape(-1),
+                high - low,
+            )
+        else:
+            self._own = self._own.tensor_split(peers.world)[peers.rank]
+        if isinstance(source, LoaderStream) and peers.world > 1 and source.per_process:
+            raise BadRecipe(
+                "The loader of the evaluation data has a DistributedSampler, which repeats samples so that all "
+                "processes have equally many: metrics would count them twice. Nothing was trained: leave the sampler "
+                "out, each process evaluates its share of the batches."
+            )
+        self._checked = False
 
     def keys(self) -> Iterator[_Key]:
-        own = torch.arange(len(self.source)).tensor_split(self.peers.world)[self.peers.rank]
+        own = self._own
         for number, numbers in enumerate(torch.split(own, self.batch) if len(own) else ()):
             yield _Key(mix_seed(self.recipe.seed, number, self.peers.rank, 3), numbers)
 
@@ -346,6 +361,9 @@ class EvaluationBatches:
         """From a loader: each process takes every n-th batch."""
         assert isinstance(self.source, LoaderStream)
         for number, given in enumerate(self.source.evaluation_pass()):
+            if self.peers.world > 1 and not self._checked:
+                check_same_batch(given, f"the {self.source.name} of the evaluation data", self.peers)
+                self._checked = True
             if number % self.peers.world == self.peers.rank:
                 yield moved(as_batch(given, "The loader of the evaluation data"), self.device)
 

@@ -1,7 +1,7 @@
 """When things happen in a run: questions about its counters. Nothing is done here."""
 
 from dataclasses import dataclass
-from typing import Final, final
+from typing import final
 
 from trueloop.engine.nonfinite_guard import Guard
 from trueloop.engine.state import State
@@ -9,8 +9,6 @@ from trueloop.engine.stop import Stop
 from trueloop.recipe.recipe import Recipe
 
 __all__ = ["Cadence"]
-
-AGREE_EVERY: Final = 10  # Steps between two agreements of several processes on whether to stop
 
 
 @final
@@ -60,7 +58,3 @@ class Cadence:
         """Must the host know the outcome of all steps now? Yes, unless steps are replayed and nothing uses them yet."""
         used = self._is_due(self.recipe.save_every) or self.finished() or bool(self.stop.signal)
         return not self.replays or used or self.time_to_evaluate(ends_epoch=self.state.batch == 0)
-
-    def time_to_ask_for_stop(self, world: int) -> bool:
-        """With several processes the answer costs a message, so it is not asked at every step."""
-        return not self.finished() and (world == 1 or self.state.step % AGREE_EVERY == 0)

@@ -116,8 +116,6 @@ def without_carried_state(model: nn.Module) -> Iterator[None]:
 
 def check_carried_data(recipe: Recipe, world: int, **sources: Source | None) -> None:
     """Row n of a batch continues row n of the batch before it: every batch needs the same rows."""
-    if recipe.carry and world > 1:
-        raise BadRecipe(f"carry=True trains in one process, and there are {world}. Nothing was run.")
     for name, source in sources.items() if recipe.carry else ():
         if source is None:
             continue
@@ -126,6 +124,11 @@ def check_carried_data(recipe: Recipe, world: int, **sources: Source | None) -> 
                 f"carry=True needs {name} data by index, as Tracks(tokens, batch, length). Nothing was run."
             )
         size = rows_at_once(source, recipe)
+        if size < world:
+            raise BadRecipe(
+                f"carry=True gives each of {world} processes some of the tracks, and the {name} data have {size}. "
+                f"Nothing was run: train in {size} processes, or cut the sequence into more tracks."
+            )
         if name == "training" and size != recipe.batch:
             raise BadRecipe(f"The training data are {size} tracks, and batch={recipe.batch}: set batch={size}.")
         if len(source) % size and not (name == "training" and recipe.drop_last):

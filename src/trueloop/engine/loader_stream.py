@@ -93,13 +93,8 @@ class LoaderStream(Stream):
         return size if isinstance(size, int) else None
 
     @property
-    def shares(self) -> bool:
-        """Does each process of a run read a part of its own?"""
-        return (
-            not isinstance(self.loader, DataLoader)
-            or isinstance(self.loader.dataset, IterableDataset)
-            or any(isinstance(each, DistributedSampler) for each in _samplers(self.loader))
-        )
+    def per_process(self) -> bool:
+        return any(isinstance(each, DistributedSampler) for each in _samplers(self.loader))
 
     @property
     def name(self) -> str:

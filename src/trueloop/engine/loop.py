@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from trueloop.checkpoint.store import Folder, Store
+from trueloop.data.source import moved
 from trueloop.engine.assemble import assemble
 from trueloop.engine.batches import Window
 from trueloop.engine.cadence import Cadence
@@ -25,7 +26,7 @@ from trueloop.engine.programs.own_step import OwnStep
 from trueloop.engine.programs.program import Program
 from trueloop.engine.recovery import Recovery
 from trueloop.engine.state import State
-from trueloop.engine.stop import Stop
+from trueloop.engine.stop import Stop, StopTogether
 from trueloop.engine.stream_batches import StreamBatches
 from trueloop.engine.train import train as train_loop
 from trueloop.engine.training_log import TrainingLog
@@ -51,6 +52,7 @@ class Loop:
         self.about: dict[str, Any] = {}  # What else a checkpoint states about its run
         self.memory: dict[str, Any] = {}  # The user's own values: tensors and plain values, saved with each checkpoint
         self.stop = Stop()
+        self.stop_together = StopTogether(self.stop, parts.peers, parts.device)
         parts.task.follow(self.state, parts.total_steps)
         self.program = program(parts, self.state)
         self.program.attach(self)
@@ -193,28 +195,29 @@ class Loop:
             "precision": parts.precision.state(),
             "guard": parts.guard.state(),
             "random": parts.peers.gather(take_states()),
-            "memory": self.memory,
-            "hooks": self.hooks.state(),
-            "means": self.log.means.state(),
+            "own": parts.peers.gather(self._own_state()),
             "schedules": {name: each.state_dict() for name, each in parts.schedules.items()},
         }
         if isinstance(parts.batches, StreamBatches):
             counters["stream"] = parts.batches.state_dict()
-        if (carry := carry_of(parts.model)) is not None:
-            counters["carry"] = carry.state
         models = {"model": parts.model} | ({"ema": parts.ema.model} if parts.ema else {})
         snapshot = parts.layout.snapshot(about, models, parts.optimizer, counters)
         if snapshot is not None:
             parts.saver.save(snapshot)
 
+    def _own_state(self) -> dict[str, Any]:
+        """What may differ between processes."""
+        carry = carry_of(self.model)
+        own: dict[str, Any] = {"memory": self.memory, "hooks": self.hooks.state(), "means": self.log.means.state()}
+        own["carry"] = None if carry is None else carry.state
+        return own if self.parts.peers.world == 1 else moved(own, torch.device("cpu"))
+
     def asked_to_stop(self) -> bool:
         """Agreed among all processes."""
-        peers = self.parts.peers
-        return self.cadence.time_to_ask_for_stop(peers.world) and peers.any(bool(self.stop.signal))
+        return not self.cadence.finished() and self.stop_together.asked()
 
     def leave(self, *, saved: bool) -> None:
         """Asked to stop: save this step unless it is saved already, and end."""
         if not saved and not self.recovery.handle_nonfinite():
             self.save()
-        signal = max(self.parts.peers.gather(self.stop.signal))
-        self.stop.ending = self.stop.ending or Ending("signal", self.state.step, signal=signal)
+        self.stop.ending = self.stop.ending or Ending("signal", self.state.step, signal=self.stop.agreed)

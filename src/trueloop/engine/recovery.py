@@ -63,21 +63,24 @@ class Recovery:
         self.state.restore(training["state"])
         parts.guard.restore(training["guard"])
         parts.guard.avoided = set(self.state.avoided)
-        self.log.means.restore(training["means"])
+        own = training["own"][parts.peers.rank if len(training["own"]) == parts.peers.world else 0]
+        self.log.means.restore(own["means"])
         for name, schedule in parts.schedules.items():
             schedule.load_state_dict(training["schedules"][name])
         self.memory.clear()  # in place: others hold this very dict
-        self.memory.update(moved(training["memory"], parts.device))
+        self.memory.update(moved(own["memory"], parts.device))
         if isinstance(parts.batches, StreamBatches):
             parts.batches.load_state_dict(training["stream"])
         if (carry := carry_of(parts.model)) is not None:
-            carry.state = moved(training["carry"], parts.device)
-        self.hooks.restore(training["hooks"])
+            carry.state = moved(own["carry"], parts.device)
+        self.hooks.restore(own["hooks"])
         saved, world = training["random"], parts.peers.world
         if len(saved) == world:
             restore_states(saved[parts.peers.rank])
         else:
-            parts.hooks.noted(f"{len(saved)} processes saved this checkpoint and {world} resume it: dropout differs.")
+            memory = ", and loop.memory is that of the first process" if world > 1 and self.memory else ""
+            said = f"{len(saved)} processes saved this checkpoint and {world} resume it: dropout differs{memory}."
+            parts.hooks.noted(said)
 
     def go_back(self) -> bool:
         """To the newest valid checkpoint of this run; False: there is none."""

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NoReturn, final
+from typing import TYPE_CHECKING, Any, Final, NoReturn, final
 
 import torch
 
@@ -15,10 +15,10 @@ from trueloop.checkpoint.snapshot import Snapshot
 from trueloop.data.cut import batch_size, cut
 from trueloop.data.source import Batch, Source, Splits, moved, tensors_in
 from trueloop.data.stream import Stream, as_batch
-from trueloop.engine.batches import Window, prepared
-from trueloop.engine.loader_stream import LoaderStream
+from trueloop.engine.batches import IDLE, Window, prepared
 from trueloop.engine.sample_order import micro_batch_sizes
 from trueloop.engine.state import State
+from trueloop.engine.stream_shares import OwnBatches, check_same_batch, share_of
 from trueloop.errors import BadData, BadRecipe, CannotSave, NotByIndex
 from trueloop.parallel.peers import Peers
 from trueloop.recipe.recipe import Recipe, defaults
@@ -28,10 +28,13 @@ if TYPE_CHECKING:
 
 __all__ = ["StreamBatches", "with_batch_of"]
 
+CHECK_EVERY: Final = 100  # Steps between two checks that all processes have read the same batch
+
 
 def with_batch_of(stream: Source, recipe: Recipe, world: int) -> Recipe:
     """The recipe with the batch size of a loader, which has its own."""
     size = stream.samples_per_batch if isinstance(stream, Stream) else None
+    world = world if isinstance(stream, Stream) and stream.per_process else 1
     if size is None or size * world == recipe.batch:
         return recipe
     if recipe.batch != defaults()["batch"]:
@@ -47,7 +50,7 @@ def with_batch_of(stream: Source, recipe: Recipe, world: int) -> Recipe:
 
 @final
 class StreamBatches:
-    """The training batches of a run, from a stream. Each process has a stream of its own."""
+    """The training batches of a run, from a stream. Each process has one: see `stream_shares.py`."""
 
     def __init__(
         self, stream: Stream, splits: Splits, recipe: Recipe, device: torch.device, peers: Peers, in_step: bool = False
@@ -67,11 +70,11 @@ class StreamBatches:
                 f"The recipe sets {which}, and {stream.name} gives its batches in an order of its own. Nothing was "
                 f"trained: leave {which} out, or return a dataset of samples by index."
             )
-        if isinstance(stream, LoaderStream) and peers.world > 1 and not stream.shares:
-            raise BadRecipe(
-                f"{peers.world} processes would read the same batches from this DataLoader. Nothing was trained: give "
-                "it sampler=DistributedSampler(dataset), or return the dataset itself."
-            )
+        self.cut = peers.world > 1 and not stream.per_process  # Do all read each batch, and take a share of it?
+        self._own = OwnBatches(stream.name, peers)
+        self._checked = False
+        if self.cut:
+            self.note += f"; each of {peers.world} processes reads every batch and takes its share of it"
 
     def _steps_per_epoch(self) -> int:
         given = self.stream.steps_per_epoch
@@ -91,26 +94,51 @@ class StreamBatches:
         self._check_state()
         while True:
             started = time.perf_counter()
-            batch = self._batch(self.stream.next(self.loop), state.epoch, state.batch)
+            given = self.stream.next(self.loop)
+            self._check(given, state)
+            batch, samples, idle = self._batch(given, state.epoch, state.batch)
             self.waited += time.perf_counter() - started
             ends_epoch = state.batch >= self.steps_per_epoch - 1
-            yield Window(self.micros(batch), self._size(batch) * self.peers.world, ends_epoch)
+            yield Window(() if batch is None else self.micros(batch), samples, ends_epoch, idle=idle)
+
+    def _check(self, given: Any, state: State) -> None:
+        # By the counters of the run, which are the same in all processes: they must call this together.
+        if not self.cut:
+            self._own.check(given)
+        elif not self._checked or state.batch == 0 or state.step % CHECK_EVERY == 0:
+            check_same_batch(given, f"the {self.stream.name} of the training data", self.peers)
+            self._checked = True
 
     def _size(self, batch: Any) -> int:
         held = isinstance(batch, Batch) or any(each.dim() for each in tensors_in(batch))
         return batch_size(batch, self.splits.shared) if held else self.recipe.batch
 
-    def _batch(self, given: Any, epoch: int, number: int) -> Any:
-        """A step of one's own gets what the stream gave; a pair is a `Batch`, which is a pair too."""
-        given = moved(given, self.device, non_blocking=self.recipe.pin)
+    def _batch(self, given: Any, epoch: int, number: int) -> tuple[Any, int, int]:
+        """This process's batch (None: it has no sample), the samples of all processes, and 1 if this one's only keep it
+        busy. A step of one's own gets what the stream gave; a pair is a `Batch`, which is a pair too."""
         is_pair = isinstance(given, Batch) or (type(given) in (tuple, list) and len(given) == 2)
         if self.recipe.step is not None and not is_pair:
             if self.splits.prepare is not None or self.splits.augment is not None:
                 said = f"prepare and augment change the inputs of (inputs, targets), and {self.stream.name} gave a"
                 raise BadData(f"{said} {type(given).__name__}: call them in next(), and leave them out of Splits.")
-            return given
-        batch = as_batch(given, f"The {self.stream.name} of the training data")
-        return prepared(batch, self.splits, self._augment_generator, (self.recipe.seed, epoch, number, self.peers.rank))
+            batch = given
+        else:
+            batch = as_batch(given, f"The {self.stream.name} of the training data")
+        batch, samples, idle = self._shared(batch) if self.cut else (batch, self._size(batch) * self.peers.world, 0)
+        batch = moved(batch, self.device, non_blocking=self.recipe.pin)
+        if isinstance(batch, Batch):
+            place = (self.recipe.seed, epoch, number, self.peers.rank)
+            batch = prepared(batch, self.splits, self._augment_generator, place)
+        return batch, samples, idle
+
+    def _shared(self, batch: Any) -> tuple[Any, int, int]:
+        """The same for a batch of which each process takes its share."""
+        shared = self.splits.shared
+        samples = batch_size(batch, shared)
+        low, high = share_of(samples, self.peers)
+        if low < high:
+            return cut(batch, low, high, shared), samples, 0
+        return (cut(batch, 0, IDLE, shared), samples, 1) if self.in_step else (None, samples, 0)
 
     def _check_state(self) -> None:
         """Before the first step, not at the first checkpoint."""

@@ -74,7 +74,7 @@ class TrainingLog:
         }
         if self.parts.named_optimizers is not None and math.isnan(summary.norm):
             del values["gradient_norm"]  # the step has called its optimizers itself
-        values |= self.means.take()
+        values |= self.means.take(self.parts.peers)
         named = zip(self.parts.terms.names, summary.parts, strict=False)  # a row without a step has no parts
         values |= {name: total / summary.steps if summary.steps else math.nan for name, total in named}
         if self.state.skipped:

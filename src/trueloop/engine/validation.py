@@ -13,7 +13,7 @@ from trueloop.engine.measure_model import measure_model
 from trueloop.engine.own_evaluation import evaluates_without_data
 from trueloop.engine.parts import Parts
 from trueloop.engine.state import State
-from trueloop.engine.stop import Interrupted, Stop
+from trueloop.engine.stop import Interrupted, Stop, StopTogether
 from trueloop.engine.training_log import TrainingLog
 from trueloop.hook import Ending, Row
 
@@ -41,7 +41,7 @@ class Validation:
             values = self.measure(parts.ema.model if parts.ema else parts.model, parts.splits.valid)
         except Interrupted:
             state.evaluation_due = True
-            self.stop.ending = Ending("signal", state.step, signal=self.stop.signal)
+            self.stop.ending = Ending("signal", state.step, signal=self.stop.agreed)
             return False
         state.evaluation_due = False
         self.log.clock += time.perf_counter() - started  # samples per second count training only
@@ -78,8 +78,7 @@ class Validation:
 
     def measure(self, model: nn.Module, source: Source | None) -> dict[str, float]:
         """Loss and metrics of a model on a split. Its samples are moved to the device once. None: the recipe's own
-        evaluation needs no data. Raises Interrupted, but not with several processes: they could not agree in the
-        middle of an evaluation."""
+        evaluation needs no data. Raises Interrupted, in all processes alike."""
         parts, sharers = self.parts, self.parts.strategy.sharers
         how = (parts.recipe, parts.task, parts.device, parts.precision, sharers)
         if source is None:
@@ -88,8 +87,11 @@ class Validation:
             self._batches[source] = EvaluationBatches(source, parts.splits, parts.recipe, parts.device, sharers)
         parts.share_buffers(model)
         batches = self._batches[source]
-        watched = self.stop.interruptible(batches) if parts.peers.world == 1 else batches
-        idle = batches.idle() if parts.strategy.in_step and parts.recipe.evaluate is None else ()
-        values = measure_model(model, watched, *how, idle)
-        parts.strategy.settle(model)
-        return values
+        together = StopTogether(self.stop, parts.peers, parts.device)
+        in_step = parts.strategy.in_step and parts.recipe.evaluate is None
+        watched = together.interruptible(batches, equally_many=in_step)
+        idle = together.interruptible(batches.idle(), equally_many=True) if in_step else ()
+        try:
+            return measure_model(model, watched, *how, idle)
+        finally:
+            parts.strategy.settle(model)

@@ -327,8 +327,8 @@ def _carrying(recipe: Recipe) -> Iterator[str]:
         yield "carry=True is not for a step of your own: keep the state in loop.memory, detached"
     if recipe.program != "eager" or recipe.compile != "off":
         yield "carry=True runs the model operation by operation: set program=eager and compile=off"
-    if recipe.parallel not in ("auto", "none"):
-        yield f"carry=True trains in one process, not with parallel={recipe.parallel}: set parallel=none"
+    if recipe.parallel not in ("auto", "none", "ddp"):
+        yield f"carry=True does not train with parallel={recipe.parallel}: set parallel=ddp or none"
 
 
 def _machine(recipe: Recipe) -> Iterator[str]:

@@ -347,10 +347,10 @@ def _finish(loop: Loop, ending: Ending, folder: RunFolder) -> Ending:
             test = loop.validation.measure(parts.model, parts.splits.test)
         except Interrupted:
             said = (
-                f"Stopped by signal {loop.stop.signal} while testing; all {state.step:,} steps are trained and saved."
+                f"Stopped by signal {loop.stop.agreed} while testing; all {state.step:,} steps are trained and saved."
             )
             said += f" Continue with: trueloop resume {folder.path}"
-            return replace(ending, reason="signal", signal=loop.stop.signal, message=said)
+            return replace(ending, reason="signal", signal=loop.stop.agreed, message=said)
     parts.hooks.logged(Row("test", state.best_step or state.step, loop.log.epoch(), test))
     return replace(ending, test=test)
 

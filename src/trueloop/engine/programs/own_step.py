@@ -15,10 +15,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
 import torch
 from torch import Tensor
+from torch.utils.hooks import RemovableHandle
 
 from trueloop.data.cut import batch_size, cut
 from trueloop.data.source import Batch
@@ -59,11 +61,17 @@ class OwnStep(Program):
         self._norm = torch.full((), math.nan, device=parts.device)  # NaN: the step has updated its weights itself
         self._loss = torch.zeros((), device=parts.device)
         self._share = 1.0  # This process's share of the step's samples
+        self._applying = False
+        self._watched: list[RemovableHandle] = []
 
     # -- called by the loop --
 
     def attach(self, loop: Loop) -> None:
         self._loop = loop
+        if self.parts.peers.world > 1:
+            for name, optimizer in self.optimizers.members.items():
+                hook = optimizer.register_step_pre_hook(partial(self._refuse_step, name))
+                self._watched.append(hook)  # Only at first: with a hook the fused kernel is not used
 
     def steps_itself(self, window: Window) -> bool:
         return True
@@ -88,18 +96,38 @@ class OwnStep(Program):
             values = call_own("step", "def step(loop, batch)", parts.recipe.step, self._loop, batch)
         self._refuse_unapplied()
         if not self._overflow:
-            self._loop.log.means.add(({"loss": self._loss} if self._updates else {}) | dict(_logged(values)))
+            if self._updates:
+                self._loop.log.means.add({"loss": self._loss})
+            self._loop.log.means.add(_logged(values), weight=self._share)
         if self._updates:
             parts.precision.learn()
         taken = all(self._updates)
         parts.guard.keep_buffers(taken=taken)
         if parts.ema is not None and taken:
             parts.ema.follow(state.step)
+        if world > 1:
+            self._end_together()
+            while self._watched:
+                self._watched.pop().remove()
         return self._norm, taken, self._overflow
+
+    def _end_together(self) -> None:
+        """`loop.end_training` of one process, or of its stream, ends all after the same step."""
+        peers, state = self.parts.peers, self.state
+        if peers.any(state.over) and self._loop is not None:
+            self._loop.end_training(next(filter(None, peers.gather(state.ended_by)), ""))
+
+    def _refuse_step(self, name: str, *_: Any) -> None:
+        if not self._applying:
+            raise BadRecipe(
+                f"The recipe's step calls loop.optimizers[{name!r}].step() itself, and there are "
+                f"{self.parts.peers.world} processes: each would train on its own gradients. Nothing was updated: call "
+                f"loop.update(loss, {name!r}), which adds the gradients up, or train in one process."
+            )
 
     def _share_of(self, batch: Any, samples: int) -> float:
         """This process's share of the step; the streams of several processes give equal ones."""
-        if isinstance(self.parts.batches, StreamBatches):
+        if isinstance(self.parts.batches, StreamBatches) and not self.parts.batches.cut:
             return 1 / self.parts.strategy.sharers.world
         return batch_size(batch, self.parts.splits.shared) / samples
 
@@ -118,6 +146,8 @@ class OwnStep(Program):
         if not isinstance(loss, Tensor) or loss.numel() != 1 or not loss.requires_grad:
             raise BadRecipe(_bad_loss(loss, names[0]))
         learning = [each for name in names for each in self._parameters[name] if each.requires_grad]
+        if self.parts.peers.world > 1:
+            self._refuse_foreign_gradients(names)
         share = loss.reshape(()) if self._share == 1.0 else loss.reshape(()) * self._share
         with torch.autocast(self.parts.device.type, enabled=False):
             scaled = self.parts.precision.scaled(share)
@@ -130,6 +160,16 @@ class OwnStep(Program):
         for name in names:
             self._losses[name] = self._losses[name] + share.detach() if name in self._losses else share.detach()
         self._counted |= set(names[1:])
+
+    def _refuse_foreign_gradients(self, names: Sequence[str]) -> None:
+        """They would be added up over processes without their share."""
+        for name in names:
+            if name not in self._losses and any(each.grad is not None for each in self._parameters[name]):
+                raise BadRecipe(
+                    f"The parameters of {name!r} have gradients that loop.backward has not computed, and there are "
+                    f"{self.parts.peers.world} processes, which could not weight them. Nothing was updated: write "
+                    f"loop.backward(loss, {name!r}) instead of loss.backward()."
+                )
 
     def apply(self, optimizers: Sequence[str], clip: float | None) -> bool:
         taken = [self._apply(name, clip) for name in self._names_of(optimizers)]
@@ -148,7 +188,9 @@ class OwnStep(Program):
         if limit is not None:
             parts.strategy.clip(parameters, self._norm, limit)
         position = self.state.epoch, self.state.batch
+        self._applying = True
         taken = parts.guard.step(loss, self._norm, position, self._fused[name])
+        self._applying = False
         self._loss = self._loss if name in self._counted else self._loss + loss.detach()
         self._overflow = self._overflow or (not taken and parts.precision.is_overflow(loss))
         self._updates.append(taken)
