@@ -91,7 +91,7 @@ def test_a_script_is_given_its_own_words_and_keeps_its_place(here: Path) -> None
 def test_what_no_script_can_show_is_left_out_in_one_word(here: Path) -> None:
     done = probe("--format", "json", "--steps", "12", "train.py", "--", "15")
     said = json.loads(done.stdout)
-    assert "resume-is-exact" in said["left_out"]
+    assert "learning-rate-range" in said["left_out"]
     assert not {proof["claim"] for proof in said["proofs"]} & set(said["left_out"])
     assert {proof["claim"] for proof in said["proofs"]} | set(said["left_out"]) == set(names())
     assert not [proof for proof in said["proofs"] if "needs a recipe" in proof["measured"]]

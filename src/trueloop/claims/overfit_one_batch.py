@@ -2,6 +2,7 @@
 
 The first test of any training: the same few samples in every step, without dropout, weight decay and augmentation. If
 the loss does not go to about zero, something basic is broken: inputs, labels, model, loss, gradients or optimizer.
+Of a script, the loader hands out the first samples of the first batch again and again.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import Any, ClassVar, Final, final
 import torch
 
 from trueloop.claims.claim import Claim
-from trueloop.claims.subject import RecipeSubject
+from trueloop.claims.same_batch import SameBatch, read_same_batch
+from trueloop.claims.subject import RecipeSubject, ScriptSubject
 from trueloop.claims.training_step import apply_update, backward, first_samples, select_samples, without_dropout
 from trueloop.data.source import Batch, size_of, tensors_in
 from trueloop.engine.call_model import call_model
@@ -29,6 +31,9 @@ LEARNED: Final = 0.02  # share of the first loss that counts as about zero
 FELL: Final = 0.01  # share of the first loss by which a loss without a known floor must fall
 MEMORIZED: Final = 0.2  # share of that fall by which other samples' targets must be worse
 NOISE: Final = 10  # last steps of a forward that draws, of which the lowest loss counts
+HIGH: Final = 0.5  # share of the first loss above which a script fails: a line through noise has a floor too
+KNOWN: Final = 4  # times the last loss, with the targets exchanged: the model knew the samples before (fine-tuning)
+ENOUGH: Final = 100  # steps of a script that say something
 RATES: Final = (1.0, 0.1, 10.0)  # factors on the recipe's learning rate, in this order
 
 WRONG_RATE = Cause("the learning rate is off by about ten times", "try `--set lr=...`, or test learning-rate-range")
@@ -68,6 +73,48 @@ class OverfitOneBatch(Claim):
         likely = self.likely_first(*([WRONG_RATE] if other is not None else []), *seen)
         return self.fails(said, facts | first.state, likely)
 
+    def try_script(self, subject: ScriptSubject) -> Proof:
+        tries: list[tuple[float, SameBatch]] = []
+        for factor in RATES:
+            done = _script_on_one_batch(subject, factor)
+            if done.problem or not done.losses:
+                return self.unproved(done.problem or f"the script took no step on the same samples ({done.error})")
+            tries.append((factor, done))
+            if done.learned:
+                break
+        factor, best = min(tries, key=lambda each: each[1].last if math.isfinite(each[1].last) else math.inf)
+        own = tries[0][1]
+        facts: dict[str, object] = {"first_loss": own.losses[0], "last_loss": own.last, "steps": own.steps}
+        facts |= {"samples": own.samples, "loss_with_targets_exchanged": own.exchanged}
+        said = f"the loss falls from {own.losses[0]:.3g} to {own.last:.2g} in {own.steps} steps"
+        said += f" on the same {own.samples} samples" if own.samples else " on the same batch"
+        if factor != 1 and best.last < own.last:
+            said += f"; with {factor:g} times the learning rate it reaches {best.last:.2g}"
+        if best.learned and best.losses[0] > 0:
+            return self.holds(said, facts)
+        return self._script_that_did_not_learn(best, said, facts)
+
+    def _script_that_did_not_learn(self, best: SameBatch, said: str, facts: dict[str, object]) -> Proof:
+        """A loss that stays high fails only if it could be zero, has stopped falling, and the targets matter to it."""
+        first, fall, exchanged = best.losses[0], best.losses[0] - best.last, best.exchanged
+        if first <= 0 or not math.isfinite(best.last):
+            return self.unproved(f"{said}: the lower limit of this loss is not known", facts)
+        if best.steps < ENOUGH:
+            return self.unproved(f"{said}: too few steps ({best.error or 'the script ended'})", facts)
+        knows = exchanged is not None and exchanged - best.last >= max(MEMORIZED * fall, FELL * first)
+        if best.reaches_zero and best.last >= HIGH * first and not best.falls and not best.ignores_targets:
+            if exchanged is None or exchanged < KNOWN * best.last:
+                return self.fails(said, facts, self.likely_first(*([NO_GRADIENT] if fall < FELL * first else [])))
+        elif not best.reaches_zero and knows and fall >= FELL * first:
+            return self.holds(
+                f"{said} (its floor is not known; with the targets exchanged it is {exchanged:.3g})", facts
+            )
+        elif not best.draws and fall < FELL * first and not knows and not best.ignores_targets:
+            return self.fails(said, facts, self.likely_first(NO_GRADIENT))
+        return self.unproved(
+            f"{said}: the lower limit of this loss, or the number of steps it needs, is not known", facts
+        )
+
     def _without_known_floor(self, first: _Try, facts: dict[str, object], where: str) -> Proof:
         """An ELBO, smoothed labels, a contrastive loss: zero is out of reach. A model that has memorized the samples
         is far worse with the targets of other samples; one that gives a constant answer is not."""
@@ -97,6 +144,19 @@ class _Try:
     @property
     def learned(self) -> bool:
         return math.isfinite(self.last) and self.last <= max(LEARNED * self.first, 1e-6)
+
+
+def _script_on_one_batch(subject: ScriptSubject, factor: float) -> SameBatch:
+    """With few samples; with the complete batch where the script needs its size."""
+    seen = SameBatch(error="the process ended without a result")
+    for samples in (SAMPLES, 0):
+        out = subject.scratch / f"same-batch-{factor}-{samples}.json"
+        subject.run(out, "trueloop.claims.same_batch", str(out), str(STEPS), str(factor), str(samples))
+        if out.is_file():
+            seen = read_same_batch(out)
+        if seen.problem or seen.steps >= ENOUGH or seen.learned or not seen.error:
+            break
+    return seen
 
 
 def _try(subject: RecipeSubject, factor: float) -> _Try:

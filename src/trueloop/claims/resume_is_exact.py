@@ -1,7 +1,8 @@
 """resume-is-exact: a run that is killed and resumed ends bit-identical to an undisturbed one.
 
 The recipe is trained twice for some steps, in processes of their own. One is killed (SIGKILL) at a random step, and
-resumed. Weights, optimizer, random states and every row of metrics are then compared.
+resumed. Weights, optimizer, random states and every row of metrics are then compared. A script is killed and started
+again in the same copy of its folder, and compared step by step.
 """
 
 import json
@@ -18,7 +19,8 @@ from trueloop.checkpoint.store import Folder
 from trueloop.claims.claim import Claim
 from trueloop.claims.kill_and_resume import UNDISTURBED
 from trueloop.claims.repeat_runs import short_run_words
-from trueloop.claims.subject import RecipeSubject, dataset_place, function_place, last_line, run_python
+from trueloop.claims.script_resume import NotTested, resume_script
+from trueloop.claims.subject import RecipeSubject, ScriptSubject, dataset_place, function_place, last_line, run_python
 from trueloop.claims.tensor_digest import differing_names, digest_of_all
 from trueloop.engine.call_model import call_model
 from trueloop.engine.parts import Parts
@@ -45,6 +47,25 @@ SPLIT = Cause(
 AUGMENT = Cause("the augmentation has its own generator or state", "draw only from the generator that it is given")
 MODEL = Cause("the model has a state outside its parameters and buffers", "register it: `self.register_buffer(...)`")
 CHANCE = Cause("two undisturbed runs differ too", "the claim runs-are-deterministic names the line")
+OPTIMIZER_LOST = Cause("the optimizer's state is not restored", "save and load `optimizer.state_dict()`")
+RATE_LOST = Cause("the schedule or scaler is not restored", "save and load `scheduler.state_dict()`")
+BATCHES_LOST = Cause(
+    "the order of the batches, or other random numbers, are not restored",
+    "save and load `torch.get_rng_state()` (CUDA, numpy, random too), and save at the end of an epoch",
+)
+WEIGHTS_LOST = Cause(
+    "different weights are loaded than those of the last step", "the best ones, a moving average, half precision?"
+)
+POSITION_LOST = Cause("the number of epochs or steps taken is not restored", "save it, and begin the loop with it")
+BUFFERS_LOST = Cause("only parameters are saved", "save `model.state_dict()`: it holds buffers (BatchNorm) too")
+OF_SCRIPTS: Final = {
+    "optimizer": OPTIMIZER_LOST,
+    "rates": RATE_LOST,
+    "gradients": BATCHES_LOST,
+    "weights": WEIGHTS_LOST,
+    "length": POSITION_LOST,
+    "buffers": BUFFERS_LOST,
+}
 OPTIMIZER = Cause("the optimizer or the loss has a state that its state_dict does not hold", "look at its state_dict()")
 
 
@@ -85,6 +106,22 @@ class ResumeIsExact(Claim):
         cause, place = _cause(subject)
         causes = self.causes if cause is None else self.likely_first(cause)
         return self.fails(f"{killed}, the run differs: {_sentence(row, differing, len(one))}", facts, causes, place)
+
+    def try_script(self, subject: ScriptSubject) -> Proof:
+        try:
+            done = resume_script(subject)
+        except NotTested as reason:
+            return self.unproved(str(reason))
+        facts: dict[str, object] = {"steps": done.steps, "killed_at": done.killed_at, "resumed_at": done.began_at}
+        killed = f"killed at step {done.killed_at} of {done.steps} and started again, the script"
+        if done.difference is None:
+            said = f"{killed} resumed at step {done.began_at}: weights after each of {done.compared} steps"
+            return self.holds(f"{said} are bit-identical to those of an undisturbed run", facts)
+        facts |= {"differing": done.difference.part}
+        where = f" resumed at step {done.began_at}" if done.began_at else " resumed"
+        cause = OF_SCRIPTS.get(done.difference.part)
+        causes = tuple(OF_SCRIPTS.values()) if cause is None else (cause,)
+        return self.fails(f"{killed}{where}: {done.difference.said}", facts, causes, done.resumed.load_place)
 
 
 def _kill_and_resume(subject: RecipeSubject, runs: Path) -> dict[str, Any]:

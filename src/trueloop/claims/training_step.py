@@ -16,7 +16,7 @@ from trueloop.engine.parts import Parts
 from trueloop.engine.schedule import set_rate
 from trueloop.parallel.gradient import clip, norm_of
 
-__all__ = ["apply_update", "backward", "batch_at", "first_samples", "micro_batches_at", "select_samples"]
+__all__ = ["NoDropout", "apply_update", "backward", "batch_at", "first_samples", "micro_batches_at", "select_samples"]
 __all__ += ["without_dropout"]
 
 DROPOUT_FUNCTIONS: Final = frozenset(
@@ -82,7 +82,7 @@ def without_dropout(model: nn.Module) -> Iterator[None]:
     for module in inside:
         module.dropout = 0.0  # they drop inside one torch function
     try:
-        with _NoDropout():
+        with NoDropout():
             yield
     finally:
         for module, probability in zip(inside, probabilities, strict=True):
@@ -90,7 +90,7 @@ def without_dropout(model: nn.Module) -> Iterator[None]:
 
 
 @final
-class _NoDropout(TorchFunctionMode):
+class NoDropout(TorchFunctionMode):
     """Dropout functions return their input."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
