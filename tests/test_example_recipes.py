@@ -53,6 +53,23 @@ def test_fine_tuning_beats_the_same_labels_alone(tmp_path: Path) -> None:
     assert known > alone
 
 
+@pytest.mark.long
+def test_lora_starts_from_local_weights_and_saves_an_adapter(tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    _python(tmp_path, "lora.py")
+    trained(str(EXAMPLES / "lora.py"), tmp_path)
+    about = read_about(tmp_path / "runs" / "lora")
+    assert about["test"]["accuracy"] >= 0.93
+    assert '"findings": []' in (tmp_path / "runs" / "lora" / "report.json").read_text(encoding="utf-8")
+    _python(tmp_path, "lora.py", "runs/lora")
+    assert (tmp_path / "runs/lora/adapter/adapter_model.safetensors").stat().st_size < 50_000
+
+
+def _python(folder: Path, example: str, *words: str) -> None:
+    done = subprocess.run([sys.executable, str(EXAMPLES / example), *words], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def _test_accuracy(folder: Path, weights: str) -> float:
     name = "known" if weights else "alone"
     settings = ["--set", f"weights={weights}"] + ([] if weights else ["--set", "start_map=none"])

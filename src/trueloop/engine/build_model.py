@@ -11,7 +11,7 @@ from trueloop.errors import BadRecipe
 from trueloop.recipe.call import call_own
 from trueloop.recipe.recipe import Recipe
 
-__all__ = ["build_model"]
+__all__ = ["build_model", "frozen_note"]
 
 
 def build_model(recipe: Recipe, facts: Any) -> nn.Module:
@@ -45,3 +45,12 @@ def _named(recipe: Recipe, built: Mapping[str, Any]) -> nn.Module:
 
 def _is_module(value: Any) -> bool:
     return isinstance(value, nn.Module)
+
+
+def frozen_note(model: nn.Module) -> str:
+    """For the start of a run that trains a part of its model, as with LoRA; empty: all of it is trained."""
+    sizes = [(each.requires_grad, each.numel()) for each in model.parameters()]
+    trained, total = sum(size for learns, size in sizes if learns), sum(size for _, size in sizes)
+    if trained == total:
+        return ""
+    return f"model: {trained:,} parameters are trained, {total - trained:,} are frozen"

@@ -31,11 +31,17 @@ def takes_names(model: Any, inputs: Mapping[str, Any]) -> bool:
 
 def _names(model: Any, inputs: Mapping[str, Any]) -> list[str]:
     """The inputs to pass by name: all of them, or all but the labels. With `**kwargs`, one known name is enough."""
-    forward = getattr(model, "forward", model)
-    names, others = _parameters(getattr(forward, "__func__", forward))
+    names, others = _taken_by(model)
+    if not names and others and hasattr(model, "get_base_model"):  # of peft: forward(*args, **kwargs) around a model
+        names, others = _taken_by(model.get_base_model())
     wanted = [key for key in inputs if key in names or key not in ("labels", "label")]
     known = [key in names for key in wanted]
     return wanted if known and (all(known) or (others and (any(known) or not names))) else []
+
+
+def _taken_by(model: Any) -> tuple[frozenset[str], bool]:
+    forward = getattr(model, "forward", model)
+    return _parameters(getattr(forward, "__func__", forward))
 
 
 @lru_cache(maxsize=256)

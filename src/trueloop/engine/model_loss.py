@@ -18,6 +18,7 @@ from trueloop.engine.targets import describe_tensor, type_name
 from trueloop.engine.task_kind import LossState, LossSum, Task
 from trueloop.errors import BadData
 from trueloop.measure.model import restored_buffers
+from trueloop.torch_private.autograd import mask_gradient
 
 __all__ = ["LABELS", "MEASURED", "ModelLoss", "computes_its_loss", "takes_labels"]
 
@@ -150,7 +151,7 @@ def _total(output: Any, count: int | Tensor) -> Tensor:
         return loss * count
     empty, logits = count == 0, getattr(output, "logits", None)
     if isinstance(logits, Tensor) and logits.requires_grad:
-        logits.register_hook(lambda gradient: gradient.masked_fill(empty, 0.0))  # type: ignore[no-untyped-call]
+        mask_gradient(logits, empty)
     return (loss * count).masked_fill(empty, 0.0)
 
 

@@ -47,6 +47,7 @@ class Safetensors(Exporter):
 
     def open(self, artifact: Artifact, device: str = "cpu") -> Runner:
         from trueloop.checkpoint.contents import read_weights_file
+        from trueloop.engine.call_model import call_model
         from trueloop.export.device import torch_device
         from trueloop.export.exporter import TorchRunner
         from trueloop.export.program import scores_of
@@ -59,7 +60,11 @@ class Safetensors(Exporter):
             detail = str(error).splitlines()[-1].strip()
             raise BadArtifact(f"{artifact.file} does not fit the recipe's model, which has changed: {detail}") from None
         model.eval().to(place)
-        return TorchRunner(lambda *tensors: layouts[1].split(scores_of(model(layouts[0].join(tensors)))), place)
+
+        def run(*tensors: Any) -> Any:
+            return layouts[1].split(scores_of(call_model(model, layouts[0].join(tensors))))
+
+        return TorchRunner(run, place)
 
 
 def _rebuild(artifact: Artifact) -> tuple[nn.Module, Any]:

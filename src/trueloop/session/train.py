@@ -15,6 +15,7 @@ from trueloop.checkpoint.store import Folder
 from trueloop.doctor.watch import observe
 from trueloop.engine.accumulation_note import accumulation_note
 from trueloop.engine.batch_change import with_length_in_steps
+from trueloop.engine.build_model import frozen_note
 from trueloop.engine.collapse import FIRST_CHECKED_EPOCH, Baseline, CollapseCheck
 from trueloop.engine.constant_baseline import constant_answer
 from trueloop.engine.loop import Loop
@@ -251,7 +252,10 @@ def _begin(
     unwritten = "" if folder.guest else write_facts(folder.path, parts)
     loop.log.clock += time.perf_counter() - started  # not training time
     accumulation = accumulation_note(parts) if changes is None else ""
-    notes = (parts.strategy.note, lr_note(parts.recipe), accumulation, parts.batches.note, *parts.splits.notes)
+    notes = (
+        parts.strategy.note, frozen_note(parts.model), lr_note(parts.recipe), accumulation, parts.batches.note,
+        *parts.splits.notes,
+    )  # fmt: skip
     notes = tuple(filter(None, (*notes, *session.listeners.notes, unwritten)))
     model, size = parts.strategy.kind(parts.model).__name__, sum(each.numel() for each in parts.model.parameters())
     counts = (parts.batches.samples, parts.total_steps, parts.batches.steps_per_epoch, loop.state.step)

@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import Tensor
 
-__all__ = ["custom_function", "result_metadata", "saved", "saved_names", "saved_result"]
+__all__ = ["custom_function", "mask_gradient", "result_metadata", "saved", "saved_names", "saved_result"]
 
 
 def saved(node: Any, name: str, default: Any = None) -> Any:
@@ -38,3 +38,22 @@ def result_metadata(node: Any) -> Any:
 def custom_function(node: Any) -> Any:
     """The `torch.autograd.Function` whose backward a node runs; None for torch's own operations. 2.11+"""
     return getattr(type(node), "_forward_cls", None)
+
+
+def mask_gradient(tensor: Tensor, mask: Tensor) -> None:
+    """Where the mask is True, the gradient of this tensor becomes 0. An output of DistributedDataParallel is a copy of
+    the module's, made by one node of DDP's own, and a loss in the same output does not depend on it: there the gradient
+    of the module's output is masked. 2.11+"""
+    node: Any = tensor.grad_fn
+    if type(node).__name__ != "_DDPSinkBackward":
+        tensor.register_hook(lambda gradient: gradient.masked_fill(mask, 0.0))  # type: ignore[no-untyped-call]
+        return
+    maker, number = node.next_functions[tensor.output_nr]
+
+    def masked(gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+        return tuple(
+            each.masked_fill(mask, 0.0) if place == number and each is not None else each
+            for place, each in enumerate(gradients)
+        )
+
+    maker.register_prehook(masked)
