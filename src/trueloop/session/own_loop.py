@@ -9,6 +9,7 @@ with trueloop.session("mine", steps=1000, model=model, optimizer=optimizer, load
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import time
@@ -19,18 +20,24 @@ from types import TracebackType
 from typing import Any, Final, Self, final
 
 import torch
+import torch.distributed as dist
 from torch import nn
+from torch.utils.data import DataLoader, IterableDataset
 
+from trueloop.data.source import moved
 from trueloop.doctor.watch import observe
 from trueloop.engine.checkpoints import Checkpoints
 from trueloop.engine.loader_stream import LoaderStream
 from trueloop.engine.own_groups import rates_by_name
 from trueloop.engine.running_means import RunningMeans
 from trueloop.engine.stop import Stop, catch_signals
+from trueloop.engine.stream_shares import OwnBatches
 from trueloop.errors import BadCheckpoint, Misuse
 from trueloop.finding import Finding
 from trueloop.hook import AGAIN, Ending, Hook, Row, Start
-from trueloop.parallel.peers import find_peers
+from trueloop.parallel.digest import drift
+from trueloop.parallel.peers import Group, Peers, find_peers
+from trueloop.parallel.replicated import Replicated
 from trueloop.session.folder import ABOUT, RunFolder, read_about
 from trueloop.session.listeners import Listeners, listen
 from trueloop.session.machine import machine
@@ -117,7 +124,10 @@ class Session:
     # -- around the loop --
 
     def __enter__(self) -> Self:
-        peers = find_peers(torch.device("cpu"))
+        self._peers = peers = _joined_peers(self._means.device)
+        if self._stream is not None and peers.world > 1:
+            _refuse_same_batches(self._stream, peers)
+        self._own_batches = OwnBatches("" if self._stream is None else self._stream.name, peers)
         self._checkpoints = Checkpoints(self.path / "checkpoints", keep=self._keep, **self._parts)
         self._folder = open_shared_folder(peers, self._open)
         try:
@@ -172,8 +182,9 @@ class Session:
             self.step, self.best, self.best_step = step, values["best"], values["best_step"]
             self.metric, self._evaluated = self.metric or values["metric"], values["evaluated"]
             self._evaluated_before = self._evaluated
-            self.memory = dict(values["memory"])
-            self._means.restore(values["means"])
+            own = values["own"][self._peers.rank]
+            self.memory = dict(own["memory"])
+            self._means.restore(own["means"])
         return step or None
 
     def _start(self, notes: tuple[str, ...]) -> Start:
@@ -190,6 +201,7 @@ class Session:
         result |= {"best_step": self.best_step, "test": None}
         try:
             if error is None and not self._over and not self._interrupted:
+                self._agree()
                 self._log_row()
                 self._save_if_new()
             self._checkpoints.finish()
@@ -204,7 +216,9 @@ class Session:
 
     def _ending(self, error: BaseException | None) -> Ending:
         best = {"best": self.best, "best_step": self.best_step, "metric": self.metric}
-        number = self._stop.signal or (signal.SIGINT if isinstance(error, KeyboardInterrupt) else 0)
+        number = (
+            self._stop.agreed or self._stop.signal or (signal.SIGINT if isinstance(error, KeyboardInterrupt) else 0)
+        )
         if number:
             return Ending("signal", self.step, f"Stopped by signal {int(number)}. {AGAIN}", **best, signal=int(number))  # type: ignore[arg-type]
         if error is not None:
@@ -220,8 +234,9 @@ class Session:
             yield step
             if self.step % self._log_every == 0 or self.step == self.total:
                 self._log_row()
+            self._agree()
             self._checkpoints_due()
-            if self._stop.signal:
+            if self._stop.agreed:
                 self._interrupted = True
                 return
 
@@ -232,7 +247,9 @@ class Session:
                 "run.batches() reads the loader, and there is none: give trueloop.session(..., loader=loader)."
             )
         for step in self.steps():
-            yield step, self._stream.next()
+            batch = self._stream.next()
+            self._own_batches.check(batch)
+            yield step, batch
 
     def log(self, **values: Any) -> None:
         """Numbers of this step; rows of metrics have their means. Tensors are read when a row is written."""
@@ -286,11 +303,43 @@ class Session:
         rates = rates_by_name(optimizers[0]) if optimizers else {}
         speed = {"steps_per_second": (self.step - self._logged) / (now - before)}
         self._clock, self._logged = now, self.step
-        self._listeners.hooks.logged(Row("train", self.step, self.epoch, self._means.take() | rates | speed))
+        self._listeners.hooks.logged(Row("train", self.step, self.epoch, self._means.take(self._peers) | rates | speed))
+
+    def _agree(self) -> None:
+        """On signals, and on whether this step is the best, which the first process decides: one message."""
+        stop, peers = self._stop, self._peers
+        if peers.world == 1:
+            stop.agreed = stop.signal
+            return
+        told = torch.tensor([bool(stop.signal), self._new_best and peers.first], device=self._means.device).float()
+        signals, best = peers.sum(told).tolist()
+        self._new_best = bool(best)
+        if signals and not stop.agreed:
+            stop.agreed = max(peers.gather(stop.signal))
+
+    def _refuse_different_weights(self) -> None:
+        """A checkpoint holds the models of the first process: those of the others must be the same."""
+        models = {name: part for name, part in self._parts.items() if isinstance(part, nn.Module)}
+        shapes = {(name, word): tuple(each.shape) for name in models for word, each in models[name].named_parameters()}
+        peers = self._peers
+        if not isinstance(peers, Group):
+            return
+        same = all(each == shapes for each in peers.gather(shapes))
+        for name in models if same else ("model",):
+            found = drift(models[name], Replicated(peers)) if same else None
+            if found is None and same:
+                continue
+            what = f"differs by {found.distance:.2g} of its norm" if found else "has different parameters"
+            which = f"{name}.{found.parameter}" if found else name
+            raise Misuse(
+                f"{which} {what} between {peers.world} processes at step {self.step:,}: each trains a model of its "
+                "own, and a checkpoint holds only one. No checkpoint was written: wrap the model in "
+                "torch.nn.parallel.DistributedDataParallel, and call it, not its .module."
+            )
 
     def _checkpoints_due(self) -> None:
         last = self.step == self.total  # saved at the end of the block: an evaluation may come after the loop
-        if (self.step % self._save_every == 0 and not last) or self._new_best or self._stop.signal:
+        if (self.step % self._save_every == 0 and not last) or self._new_best or self._stop.agreed:
             self._save_if_new()
 
     def _save_if_new(self) -> None:
@@ -302,9 +351,31 @@ class Session:
             "metric": self.metric,
             "evaluated": self._evaluated,
         }
-        values |= {"memory": self.memory, "means": self._means.state()}
+        self._refuse_different_weights()
+        own = {"memory": self.memory, "means": self._means.state()}
+        values["own"] = [own] if self._peers.world == 1 else self._peers.gather(moved(own, torch.device("cpu")))
         self._checkpoints.save(self.step, best=self._new_best, session=values)
         self._saved, self._new_best = self.step, False
+
+
+def _joined_peers(device: torch.device) -> Peers:
+    """Raises Misuse if a launcher started several processes that have not met: all would write into one folder."""
+    started = os.environ.get("WORLD_SIZE", "1")
+    if started.isdigit() and int(started) > 1 and not (dist.is_available() and dist.is_initialized()):
+        raise Misuse(
+            f"{started} processes were started (WORLD_SIZE={started}), and they have not met, so each would train on "
+            "its own. Nothing was run: call torch.distributed.init_process_group() before trueloop.session."
+        )
+    return find_peers(device)
+
+
+def _refuse_same_batches(stream: LoaderStream, peers: Peers) -> None:
+    dataset = getattr(stream.loader, "dataset", None)
+    if isinstance(stream.loader, DataLoader) and not isinstance(dataset, IterableDataset) and not stream.per_process:
+        raise Misuse(
+            f"{peers.world} processes would read the same batches from this DataLoader. Nothing was run: give it "
+            "sampler=DistributedSampler(dataset) instead of shuffle=True."
+        )
 
 
 def _device(parts: Mapping[str, Any]) -> torch.device:
