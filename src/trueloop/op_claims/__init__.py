@@ -1,0 +1,1 @@
+"""What can be proved of an operation: one file per claim."""
