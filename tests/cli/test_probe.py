@@ -11,6 +11,7 @@ import pytest
 
 from trueloop.claims.catalogue import ORDER, claims_named, names, sentences
 from trueloop.cli.main import main
+from trueloop.op_claims.catalogue import OP_CLAIMS
 from trueloop.results.proof import read_proofs
 
 CLAIM = "optimizer-holds-every-parameter"
@@ -142,8 +143,9 @@ def test_wrong_words_are_refused_with_a_sentence(
 def test_the_list_says_what_each_claims(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["probe", "--list"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == list(names())
-    assert all(sentence and sentence != name for name, sentence in sentences().items())
+    assert [line.split()[0] for line in lines if line.startswith("  ")] == [*names(), *OP_CLAIMS.names()]
+    for listed in (sentences(), OP_CLAIMS.sentences()):
+        assert all(sentence and sentence != name for name, sentence in listed.items())
 
 
 def test_every_claim_has_a_place_in_the_order_and_its_class_has_its_name() -> None:

@@ -1,4 +1,4 @@
-"""`trueloop probe RECIPE|RUN|SCRIPT [CLAIM ...]`: test claims about a training, and keep the evidence."""
+"""`trueloop probe RECIPE|RUN|SCRIPT|OPERATION [CLAIM ...]`: test claims, and keep the evidence."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ from trueloop.cli.check import program_of
 from trueloop.cli.deliver import Delivery
 from trueloop.cli.named_run import named_run, origin_of_run
 from trueloop.cli.options import Parser, whole_number
+from trueloop.cli.probe_op import add_op_options, probe_op
 from trueloop.cli.recipe_options import add_recipe_options, is_recipe, recipe_arguments, settings_of, unknown_recipe
+from trueloop.cli.subject_file import NAMED
 from trueloop.errors import Misuse, did_you_mean
 from trueloop.experiment.folder_copy import snapshot
+from trueloop.op_claims.catalogue import OP_CLAIMS
 from trueloop.recipes.catalogue import bundled
 from trueloop.recipes.origin import recipe_of
 from trueloop.report import FINDINGS_FORMATS, Live, document_of
@@ -29,10 +32,13 @@ if TYPE_CHECKING:
 __all__ = ["parser", "probe"]
 
 SCRIPT: Final = "SCRIPT [CLAIM ...] [options] [-- arguments of the script]"
-USAGE: Final = ("RECIPE|RUN [CLAIM ...] [options]", SCRIPT, "--list")
+OP: Final = "FILE.py:OPERATION [CLAIM ...] [--against torch.relu] [options]"
+USAGE: Final = ("RECIPE|RUN [CLAIM ...] [options]", SCRIPT, OP, "--list")
 ABOUT: Final = """Test simple claims about a training: what was measured and, if a claim fails, the likely causes. The
 results for a run (runs/NAME) are kept in its folder, for `trueloop ready`. A script runs unmodified, each time in a new
-process and in a new copy of its folder: your files are not modified. A path outside of it is used as it is."""
+process and in a new copy of its folder: your files are not modified. A path outside of it is used as it is.
+Or about an operation (an autograd.Function, a custom op, a function that launches a kernel), with or without a
+reference: values, gradients, memory, fake tensors, torch.compile."""
 STEPS: Final = 200  # Optimizer steps of a script, by default: claims need several runs of it
 
 
@@ -47,15 +53,24 @@ def parser() -> Parser:
     made.add_argument("--link", metavar="DIR", type=Path, action="append", default=[], help=link)
     add_recipe_options(made, positional=False)
     made.add_argument("-m", metavar="MODULE", help="probe a module, like python -m")
+    add_op_options(made)
     return made
 
 
 def probe(arguments: list[str]) -> int:
     options, words, rest = parser().parse_words(arguments)
     if options.list:
-        width = max(map(len, names()))
-        print("\n".join(f"{name:<{width}}  {sentence}" for name, sentence in sentences().items()))
+        claims_of = {"a training": sentences(), "an operation (FILE.py:NAME)": OP_CLAIMS.sentences()}
+        width = max(len(name) for listed in claims_of.values() for name in listed)
+        for about, listed in claims_of.items():
+            print(f"About {about}:")
+            print("\n".join(f"  {name:<{width}}  {sentence}" for name, sentence in listed.items()))
         return 0
+    if words and NAMED.fullmatch(words[0]):
+        return probe_op(options, words[0], words[1:])
+    if options.against or options.inputs or options.gradient_of:
+        typed = "type `trueloop probe FILE.py:NAME --against torch.relu`"
+        raise Misuse(f"--against, --inputs and --gradient-of are for an operation. Nothing was run: {typed}.")
     target, claims = _divided([*(["-m", options.m] if options.m else []), *words])
     delivery = Delivery(options)
     chosen = claims_named(claims)

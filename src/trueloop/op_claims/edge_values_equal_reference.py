@@ -18,7 +18,9 @@ from trueloop.results.proof import Cause, Proof
 __all__ = ["EdgeValuesEqualReference"]
 
 HIDES: Final = Cause("a comparison hides NaN", "`x > 0` is False for NaN: use `clamp` or `maximum`, which keep it")
-OVERFLOW: Final = Cause("an intermediate value overflows", "subtract the maximum before `exp`; use `log1p`, `logsumexp`")
+OVERFLOW: Final = Cause(
+    "an intermediate value overflows", "subtract the maximum before `exp`; use `log1p`, `logsumexp`"
+)
 ZERO: Final = Cause("a division by zero, or the sign of zero, is treated apart", "compare at 0.0 and -0.0")
 
 

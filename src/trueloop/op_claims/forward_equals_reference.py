@@ -17,7 +17,9 @@ from trueloop.results.proof import Cause, Proof
 
 __all__ = ["ForwardEqualsReference"]
 
-DTYPE = Cause("a dtype is fixed inside", "look for `.float()`, `torch.float32` and buffers made without `dtype=x.dtype`")
+DTYPE = Cause(
+    "a dtype is fixed inside", "look for `.float()`, `torch.float32` and buffers made without `dtype=x.dtype`"
+)
 SIZE = Cause("the last block is not complete", "look at the mask for sizes that are no multiple of the block")
 
 

@@ -17,7 +17,9 @@ from trueloop.results.proof import Cause, Proof
 
 __all__ = ["GradientEqualsReference"]
 
-DETACHED: Final = Cause("the graph is cut", "look for `.detach()`, `.data`, `.numpy()`, `.item()` and `torch.no_grad()`")
+DETACHED: Final = Cause(
+    "the graph is cut", "look for `.detach()`, `.data`, `.numpy()`, `.item()` and `torch.no_grad()`"
+)
 
 
 @final

@@ -52,13 +52,13 @@ def _trials(subject: OpSubject) -> Iterator[Trial]:
             yield Trial(f"({name})", sample, _inputs(subject, name, lay), INPUT)
 
 
-def _incoming(
-    subject: OpSubject, name: str, lay: Callable[[Tensor], Tensor]
-) -> Callable[[Sample], Difference | None]:
+def _incoming(subject: OpSubject, name: str, lay: Callable[[Tensor], Tensor]) -> Callable[[Sample], Difference | None]:
     def breaks(sample: Sample) -> Difference | None:
         arriving = gradients(subject, sample.copied()).incoming
         if name.startswith("expanded"):  # what `sum().backward()` gives: one element, expanded
-            arriving = [each.flatten()[:1].expand(each.numel()).reshape(each.shape) for each in arriving if each.numel()]
+            arriving = [
+                each.flatten()[:1].expand(each.numel()).reshape(each.shape) for each in arriving if each.numel()
+            ]
         plain = [each.contiguous() for each in arriving]
         if name.startswith("expanded"):
             laid = [each.flatten()[:1].as_strided(each.shape, (0,) * each.dim()) for each in plain]
@@ -80,9 +80,7 @@ def _inputs(subject: OpSubject, name: str, lay: Callable[[Tensor], Tensor]) -> C
     return breaks
 
 
-def _differs(
-    subject: OpSubject, sample: Sample, expected: list[Tensor], incoming: list[Tensor]
-) -> Difference | None:
+def _differs(subject: OpSubject, sample: Sample, expected: list[Tensor], incoming: list[Tensor]) -> Difference | None:
     try:
         got = gradients(subject, sample, incoming=incoming)
     except NotTaken as error:

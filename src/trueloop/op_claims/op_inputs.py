@@ -120,8 +120,9 @@ def derived_samples(call: Callable[..., Any], reference: Callable[..., Any] | No
     for number in [count] if count in PATTERNS else [1, 2, 3]:
         tried = [_parsed(", ".join(words), 0, device) for words in PATTERNS[number or 1]]
         taken = [sample for sample in tried if _take(sample, call, reference)]
+        pure = [sample for sample in taken if len(sample.tensors()) == len(sample.args)]
         if taken:
-            return [_in_domain(sample, reference or call) for sample in taken]
+            return [_in_domain(sample, reference or call) for sample in pure or taken]
     return []
 
 

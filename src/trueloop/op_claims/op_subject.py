@@ -87,7 +87,7 @@ class OpSubject:
             yield
         except NotTaken:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever the user's operation raises
+        except Exception as error:
             raise NotTaken(error, refused=_is_refusal(error, opaque=self.kind not in FROM_PYTHON)) from error
 
     def truth(self, sample: Sample) -> list[Any] | None:
@@ -198,7 +198,9 @@ def call_of(op: Any) -> Callable[..., Any]:
 
 
 def _parameters(op: type[torch.autograd.Function]) -> list[str]:
-    names = [name for name, each in inspect.signature(op.forward).parameters.items() if each.kind != each.VAR_POSITIONAL]
+    names = [
+        name for name, each in inspect.signature(op.forward).parameters.items() if each.kind != each.VAR_POSITIONAL
+    ]
     own_context = op.setup_context is torch.autograd.Function.setup_context
     return names[1:] if own_context else names  # the first is `ctx`
 
@@ -207,11 +209,11 @@ def reference_arguments(op: Any) -> int | None:
     """Required arguments of an operation; None: its signature is not known."""
     if is_custom_op(op):
         op = getattr(op, "_init_fn", op)
-    function = op.forward if isinstance(op, type) else op
+    function: Any = getattr(op, "forward", op) if isinstance(op, type) else op
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
         return None
-    if isinstance(op, type) and op.setup_context is torch.autograd.Function.setup_context:
+    if isinstance(op, type) and getattr(op, "setup_context", None) is torch.autograd.Function.setup_context:
         parameters = parameters[1:]
     return sum(1 for each in parameters if each.default is each.empty and each.kind in (0, 1))

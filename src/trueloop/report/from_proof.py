@@ -10,7 +10,7 @@ from trueloop.results.proof import Proof, Proofs
 __all__ = ["document", "proof_part"]
 
 TONE: Final[dict[str, Tone]] = {"holds": "good", "fails": "error", "unproved": "warning"}
-WIDTH: Final = 31  # letters of the longest claim's name: live lines stay aligned
+WIDTH: Final = 32  # letters of the longest claim's name: live lines stay aligned
 
 
 def document(made: Proofs) -> Document:

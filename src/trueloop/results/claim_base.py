@@ -1,4 +1,4 @@
-"""What every claim has, whatever it is about: a name, its healthy result, likely causes, and three results. No torch."""
+"""What every claim has, whatever it is about: a name, its healthy result, likely causes, three results. No torch."""
 
 from collections.abc import Mapping
 from typing import ClassVar

@@ -75,7 +75,10 @@ class Proofs:
     proofs: tuple[Proof, ...]
     failures: tuple[str, ...] = ()  # tracebacks of trueloop's own failures
     script_code: int = 0  # the exit code of a script that failed by itself, so that no claim could be tested
-    left_out: tuple[str, ...] = ()  # claims that need a recipe and cannot be tested on a script
+    left_out: tuple[str, ...] = ()  # claims that cannot be tested on this subject
+    left_out_needs: str = (
+        "a recipe"  # what they need: a script gives no access to its model, an op may lack a reference
+    )
 
     def of(self, result: Result) -> tuple[Proof, ...]:
         return tuple(proof for proof in self.proofs if proof.result == result)
@@ -114,7 +117,8 @@ class Proofs:
         hold = f"{count['holds']} of {counted(len(self.proofs), 'claim')} {'holds' if count['holds'] == 1 else 'hold'}"
         fail = [f"{count['fails']} {'fails' if count['fails'] == 1 else 'fail'}"] if count["fails"] else []
         open_ones = [f"{count['unproved']} could not be tested here"] if count["unproved"] else []
-        more = f"; {counted(len(self.left_out), 'claim')} more can be tested on a recipe only" if self.left_out else ""
+        where = {"a recipe": "can be tested on a recipe only"}.get(self.left_out_needs, "need `--against REFERENCE`")
+        more = f"; {counted(len(self.left_out), 'claim')} more {where}" if self.left_out else ""
         return f"{', '.join([hold, *fail, *open_ones])}{more}; {sum(proof.seconds for proof in self.proofs):.0f} s"
 
 

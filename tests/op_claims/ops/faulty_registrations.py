@@ -103,17 +103,6 @@ registered_gradient_is_wrong.register_autograd(
 )
 
 
-@case("torch.sin", "f32[4,8]", fails="gradient-equals-reference", name="no_gradient_registered")
-@custom_op("trueloop_tests::no_gradient_registered", mutates_args=())
-def no_gradient_registered(x: Tensor) -> Tensor:
-    return x.sin()
-
-
-@no_gradient_registered.register_fake
-def _(x):
-    return torch.empty_like(x)
-
-
 @case("torch.relu", fails=COMPILE)
 def asks_for_a_number(x):
     if x.numel() and x.max().item() <= 0:

@@ -207,6 +207,17 @@ custom_sum.register_autograd(
 )
 
 
+@case("torch.sin", "f32[4,8]", name="no_gradient_registered")
+@custom_op("trueloop_tests::no_gradient_registered", mutates_args=())
+def no_gradient_registered(x: Tensor) -> Tensor:
+    return x.sin()
+
+
+@no_gradient_registered.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+
 @case()
 def without_a_reference(x):
     return x * torch.sigmoid(x)
