@@ -42,7 +42,7 @@ class MemoryStaysInsideTensors(OpClaim):
         return self.result(
             subject,
             _trials(subject),
-            lambda said: f"nothing outside was read or written in {said} calls; results only are not guarded",
+            lambda said: f"nothing outside was read or written in {said} calls; memory of the results is not guarded",
             "its results change from call to call",
         )
 

@@ -1,9 +1,11 @@
 """Test claims about an operation one by one. An error inside one test is reported and does not stop the others."""
 
+import logging
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from trueloop.op_claims.op_claim import OpClaim
@@ -11,6 +13,19 @@ from trueloop.op_claims.op_subject import NotTaken, OpSubject
 from trueloop.results.proof import Proof, Proofs
 
 __all__ = ["prove_op"]
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Warnings of the operation would come hundreds of times, and torch logs each error of a fake."""
+    before = logging.root.manager.disable
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        logging.disable(logging.ERROR)
+        try:
+            yield
+        finally:
+            logging.disable(before)
 
 
 def prove_op(
@@ -26,8 +41,7 @@ def prove_op(
             continue
         began = time.perf_counter()
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of the operation, repeated for each of hundreds of calls
+            with _silence():
                 proof = claim.try_op(subject)
         except NotTaken as error:
             proof = claim.unproved(f"the operation raises {error}")

@@ -55,7 +55,7 @@ class SecondGradientEqualsReference(OpClaim):
 
 def _is_declared_once(subject: OpSubject, sample: Sample) -> bool:
     """Only `backward` reaches the node that refuses: `torch.autograd.grad` for some inputs walks past it."""
-    arriving = [incoming_for(each).requires_grad_() for each in gradients(subject, sample).results]
+    arriving = [incoming_for(each).requires_grad_().clone() for each in gradients(subject, sample).results]
     first = gradients(subject, sample, incoming=arriving, create_graph=True)
     graph = [value for value in first.values or () if value is not None and value.requires_grad]
     try:
@@ -71,7 +71,7 @@ def second_gradients(
 ) -> list[Tensor] | None:
     """Of the inputs, zero-filled. None: the first gradients have no graph, or there are none."""
     results = gradients(subject, sample, function).results
-    arriving = [incoming_for(each).requires_grad_() for each in results]
+    arriving = [incoming_for(each).requires_grad_().clone() for each in results]
     first = gradients(subject, sample, function, incoming=arriving, create_graph=True)
     graph = [value for value in first.values or () if value is not None and value.requires_grad]
     if not graph:

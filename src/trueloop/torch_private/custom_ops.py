@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import torch
 from torch._library.custom_ops import CustomOpDef
+from torch._library.simple_registry import singleton
 from torch._ops import OpOverload, OpOverloadPacket
 
-__all__ = ["default_overload", "is_custom_op", "is_operator", "mutates_arguments", "registered_vmap"]
+__all__ = ["default_overload", "has_fake", "is_custom_op", "is_operator", "mutates_arguments", "registered_vmap"]
 
 
 def is_custom_op(value: Any) -> bool:
@@ -23,6 +25,15 @@ def default_overload(value: Any) -> Any:
     if isinstance(value, CustomOpDef):
         return value._opoverload
     return value if isinstance(value, OpOverload) else getattr(value, value.overloads()[0])
+
+
+def has_fake(value: Any) -> bool:
+    """Was `register_fake` called, or is there a meta or a composite kernel? 2.11+"""
+    operator = default_overload(value)
+    name = operator.name()
+    kernels = ("Meta", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
+    given = getattr(value, "_abstract_fn", None) is not None or singleton.find(name).fake_impl.kernel is not None
+    return given or any(torch._C._dispatch_has_kernel_for_dispatch_key(name, key) for key in kernels)
 
 
 def mutates_arguments(value: Any) -> tuple[bool, ...]:
