@@ -3,6 +3,8 @@ each on its own share, or are refused in one sentence."""
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -232,3 +234,73 @@ def test_what_would_train_apart_or_on_the_same_data_is_refused(kind: str) -> Non
         assert words in said
     if kind in ("an optimizer of its own", "the same stream"):
         assert in_child(lambda: ran(recipe).ending.reason) == "finished", "in one process there is nothing to refuse"
+
+
+def draws_its_own(models: Any) -> dict[str, float]:
+    """An agent that plays: each process sees different games."""
+    return {"reward": float(torch.rand(()))}
+
+
+PLAYS = of(
+    lambda: Tensors(INPUTS, LABELS), step=classify, batch=16, evaluate=draws_its_own, metric="reward", evaluate_every=1
+)
+
+
+def test_an_evaluation_without_data_is_the_mean_over_the_processes(tmp_path: Path) -> None:
+    """They agree on the best step: `save` waits for all."""
+
+    def work(rank: int) -> Any:
+        own: list[float] = []
+
+        def play(models: Any) -> dict[str, float]:
+            own.append(draws_its_own(models)["reward"])
+            return {"reward": own[-1]}
+
+        over = ran(replace(PLAYS, evaluate=play, save_every=100), Folder(tmp_path / "run"))
+        return own, over.kept.values("reward", "valid"), over.loop.state.best, over.loop.state.best_step
+
+    (mine, logged, best, step), (yours, _, *agreed) = on_ranks(work)
+    assert mine != yours
+    assert logged == [(one + other) / 2 for one, other in zip(mine, yours, strict=True)]
+    assert [best, step] == agreed == [max(logged), 1 + logged.index(max(logged))]
+
+
+def test_equal_values_of_three_processes_are_not_rounded() -> None:
+    always = replace(PLAYS, evaluate=lambda models: {"reward": 0.1}, steps=1)  # noqa: ARG005 - as users write it
+    assert on_ranks(lambda _: ran(always).loop.state.best, 3) == [0.1] * 3
+
+
+def test_processes_that_return_different_names_are_refused() -> None:
+    def work(rank: int) -> str:
+        with pytest.raises(BadRecipe) as raised:
+            ran(replace(PLAYS, evaluate=lambda models: {"reward": 1.0} | ({"lives": 3} if rank else {})))  # noqa: ARG005
+        return str(raised.value)
+
+    assert all("reward in process 0 and reward, lives in process 1" in said for said in on_ranks(work))
+
+
+@pytest.mark.parametrize("moment", ["before it", "within it"])
+def test_a_signal_to_one_process_stops_all_around_an_evaluation_without_data(moment: str, tmp_path: Path) -> None:
+    """Before it: the evaluation is due in the resumed run. Within it: it is finished first."""
+
+    def work(rank: int) -> Any:
+        played: list[int] = []
+        loops: list[Loop] = []
+
+        def play(models: Any) -> dict[str, float]:
+            played.append(loops[0].step)
+            if moment == "within it" and rank == 1 and loops[0].step == 6:
+                os.kill(os.getpid(), signal.SIGTERM)
+            return {"reward": 1.0}
+
+        def step(loop: Loop, batch: Any) -> None:
+            classify(loop, batch)
+            if moment == "before it" and rank == 1 and loop.step == 5:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+        recipe = replace(PLAYS, evaluate=play, step=step, evaluate_every=6)
+        over = ran(recipe, Folder(tmp_path / "run"), before=loops.append)
+        return played, over.ending.reason, over.ending.signal, over.loop.state.evaluation_due, over.loop.step < 12
+
+    due = moment == "before it"
+    assert on_ranks(work) == [([] if due else [6], "signal", signal.SIGTERM, due, True)] * 2

@@ -212,9 +212,9 @@ class Loop:
         own["carry"] = None if carry is None else carry.state
         return own if self.parts.peers.world == 1 else moved(own, torch.device("cpu"))
 
-    def asked_to_stop(self) -> bool:
+    def asked_to_stop(self, *, evaluated: bool = False) -> bool:
         """Agreed among all processes."""
-        return not self.cadence.finished() and self.stop_together.asked()
+        return not self.cadence.finished() and self.stop_together.asked(now=evaluated)
 
     def leave(self, *, saved: bool) -> None:
         """Asked to stop: save this step unless it is saved already, and end."""

@@ -1,6 +1,6 @@
 """The recipe's own evaluation: `evaluate(models, batch)` gives means over a batch, `evaluate(models)` needs no data."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -30,7 +30,7 @@ def evaluate_own(
     with evaluating(model), precision.autocast():
         if evaluates_without_data(recipe):
             values = _checked(recipe, call_own("evaluate", "def evaluate(models)", recipe.evaluate, model))
-            return {name: float(value) for name, value in values.items()}
+            return _means(peers.gather({name: float(value) for name, value in values.items()}))
         sums: dict[str, Tensor] = {}
         for batch in batches:
             found = call_own("evaluate", "def evaluate(models, batch)", recipe.evaluate, model, batch)
@@ -43,6 +43,20 @@ def evaluate_own(
         totals = {name: peers.sum(sums.get(name, torch.zeros((), device=device)).clone()).item() for name in names}
     count = totals.pop("")
     return {name: total / count for name, total in totals.items()}
+
+
+def _means(everybody: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Each process draws its own random numbers, and the best step must be the same in all of them."""
+    first = everybody[0]
+    for rank, values in enumerate(everybody):
+        if values.keys() != first.keys():
+            raise BadRecipe(
+                f"The recipe's evaluate returned {', '.join(first)} in process 0 and {', '.join(values)} in process "
+                f"{rank}: return the same names in every process, because their means are logged."
+            )
+    columns = {name: [values[name] for values in everybody] for name in first}
+    # Equal values stay what they are: a mean is rounded.
+    return {name: own[0] if len(set(own)) == 1 else sum(own) / len(own) for name, own in columns.items()}
 
 
 def _checked(recipe: Recipe, values: Any) -> Mapping[str, Any]:

@@ -53,13 +53,14 @@ class StopTogether:
         self._every, self._since = 1, 0
         self._clock = time.perf_counter()
 
-    def asked(self) -> bool:
-        """To be called after each step, or before each batch, by all processes equally often: must they stop?"""
+    def asked(self, *, now: bool = False) -> bool:
+        """To be called after each step, or before each batch, by all processes equally often: must they stop?
+        `now`: ask at once, as after an evaluation, which may have taken long."""
         if self.peers.world == 1:
             self.stop.agreed = self.stop.signal
             return bool(self.stop.signal)
         self._since += 1
-        return self._since >= self._every and self._ask(busy=True)[0]
+        return (now or self._since >= self._every) and self._ask(busy=True)[0]
 
     def interruptible(self, items: Iterable[Item], *, equally_many: bool = False) -> Iterator[Item]:
         """The same items; raises Interrupted before one of them if a signal has asked any process to stop. A process

@@ -77,7 +77,7 @@ def train(loop: Loop) -> Ending:
             saved = cadence.time_to_save(evaluated) or best
             if saved:
                 loop.save()
-            if loop.asked_to_stop():
+            if loop.asked_to_stop(evaluated=evaluated):
                 loop.leave(saved=saved)
         observer.tell()  # what is still on the device
         clear_gradients(parameters)

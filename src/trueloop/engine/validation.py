@@ -81,13 +81,16 @@ class Validation:
         evaluation needs no data. Raises Interrupted, in all processes alike."""
         parts, sharers = self.parts, self.parts.strategy.sharers
         how = (parts.recipe, parts.task, parts.device, parts.precision, sharers)
-        if source is None:
+        together = StopTogether(self.stop, parts.peers, parts.device)
+        if source is None or evaluates_without_data(parts.recipe):
+            if together.asked():  # now: nothing can interrupt it later
+                raise Interrupted
+            parts.share_buffers(model)
             return measure_model(model, None, *how)
         if source not in self._batches:
             self._batches[source] = EvaluationBatches(source, parts.splits, parts.recipe, parts.device, sharers)
         parts.share_buffers(model)
         batches = self._batches[source]
-        together = StopTogether(self.stop, parts.peers, parts.device)
         in_step = parts.strategy.in_step and parts.recipe.evaluate is None
         watched = together.interruptible(batches, equally_many=in_step)
         idle = together.interruptible(batches.idle(), equally_many=True) if in_step else ()
