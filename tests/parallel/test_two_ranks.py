@@ -48,6 +48,7 @@ def told(over: Ran) -> dict[str, Any]:
         "losses": over.losses,
         "rates": over.kept.values("lr"),
         "valid": over.kept.values(kind="valid"),
+        "measured": [row.values for row in over.kept.rows if row.kind == "valid"],
         "accuracy": [row.values.get("accuracy") for row in over.kept.rows if row.kind == "valid"],
         "notes": over.kept.notes,
         "weights": {name: value.numpy() for name, value in over.weights.items()},

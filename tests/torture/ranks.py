@@ -24,7 +24,7 @@ from tests.parallel.launching import Ended, begun, trueloop
 from tests.torture.bits import differences, remains
 from trueloop.session.folder import read_about
 
-__all__ = ["WAYS", "Account", "main", "torment"]
+__all__ = ["WAYS", "Account", "main", "processes", "torment"]
 
 WAYS: Final = ("fsdp", "ddp", "tp")
 """Each of two processes: in pieces, whole, and layers in pieces."""
@@ -149,7 +149,7 @@ def _until_finished(
             moment = draws.choice(MOMENTS)
             if not _await(moment, attempt, seen, folder / "runs" / name, draws, span / kills, done):
                 break
-            victims = _processes(launcher)
+            victims = processes(launcher)
             if not victims:
                 break
             rank = draws.randrange(len(victims))
@@ -209,7 +209,7 @@ def _half_written(run: Path) -> bool:
         return False
 
 
-def _processes(launcher: int) -> list[int]:
+def processes(launcher: int) -> list[int]:
     """Those that the launcher has started, in the order of their ranks."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
