@@ -40,6 +40,7 @@ ROOMS: dict[str, str] = {
     "tune": "words torch torch_private measure data engine profile recipes",
     "claims": "words torch torch_private measure taps doctor experiment data parallel checkpoint engine",
     "op_claims": "words torch torch_private claims",
+    "op_bench": "words torch torch_private profile op_claims",
     "readiness": "words checkpoint rules session",
     "inspection": "words torch measure data checkpoint engine",
     "export": "words torch torch_private measure data checkpoint engine recipes",
@@ -49,7 +50,7 @@ ROOMS: dict[str, str] = {
     "inference": "words torch data parallel checkpoint engine session export",
     "cli": (
         "words torch taps rules report doctor experiment parallel checkpoint engine recipes session inspection "
-        "claims op_claims readiness profile tune export quantize bench serve"
+        "claims op_claims op_bench readiness profile tune export quantize bench serve"
     ),
 }
 """Room -> what it may import, lowest room first. A room imports only rooms above it in this list; nothing imports cli."""  # noqa: E501

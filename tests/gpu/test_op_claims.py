@@ -115,3 +115,14 @@ def test_a_healthy_kernel_fails_no_claim(probe: Any) -> None:
 )
 def test_a_faulty_kernel_is_found(probe: Any, name: str, claim: str) -> None:
     assert probe(name, claim)[claim]["result"] == "fails"
+
+
+def test_an_operation_is_timed_by_events_cold_and_warm(probe: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--against", "torch.softmax", "--device", "cuda", "--sizes", "256,1024", "--seconds", "0.05", "-q"]
+    assert (
+        main(["bench", "kernels_to_probe.py:without_mask", "--inputs", "f32[64,N], -1", *words, "--format", "json"])
+        == 0
+    )
+    said = json.loads(capsys.readouterr().out)
+    assert {each["cache"] for each in said["sizes"]} == {"warm", "cold"}
+    assert all(each["agrees"] for each in said["sizes"])

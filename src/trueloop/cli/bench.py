@@ -9,8 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from trueloop.cli.bench_op import add_op_options, bench_op
 from trueloop.cli.deliver import Delivery
 from trueloop.cli.options import Parser, number, whole_number
+from trueloop.cli.subject_file import NAMED
 from trueloop.errors import Misuse
 from trueloop.export.device import parse_device, torch_device
 from trueloop.recipes.origin import origin_of
@@ -29,11 +31,14 @@ size.
 An ARTIFACT is a folder that `trueloop export` or `trueloop quantize` wrote. If it lies in its run, the model of the
 run is measured too, eager and compiled. A RUN stands for its model and all artifacts in RUN/export. Each form runs
 in its own process, with the same inputs, in turns, after a warm-up. A call goes from host memory to host memory: on
-a GPU both copies count. A form that fails is reported, and the others continue."""
+a GPU both copies count. A form that fails is reported, and the others continue.
+
+An operation of your own (FILE.py:NAME) is measured beside its reference over sizes: median, memory and compute rates,
+share of this machine's measured ceilings, the winner per size; on CUDA by events, with a cold and a warm L2 cache."""
 
 
 def parser() -> Parser:
-    made = Parser("bench", "ARTIFACT|RUN ... [options]", ABOUT)
+    made = Parser("bench", ("ARTIFACT|RUN ... [options]", "FILE.py:NAME [--against torch.softmax] [options]"), ABOUT)
     add = made.add_argument
     add("what", nargs="*", metavar="ARTIFACT|RUN", help="folders of artifacts, or a run")
     add("--batch", metavar="N,N,...", type=_batches, default=(1, 8, 32), help="batch sizes (1,8,32)")
@@ -45,6 +50,7 @@ def parser() -> Parser:
     add("--checkpoint", metavar="WHICH", default="best", help="run: best (default) | last | a step")
     add("--data", type=Path, metavar="DIR", help="run: the folder with its data, if it has moved")
     add("--runs", metavar="FOLDER", type=Path, default=Path("runs"), help="the folder of runs")
+    add_op_options(made, _batches)
     made.add_report_options(quiet="no progress, only the report")
     return made
 
@@ -53,6 +59,11 @@ def bench(arguments: list[str]) -> int:
     options = parser().parse_all(arguments)
     if not options.what:
         raise Misuse("Which artifact? Nothing was run: type `trueloop bench runs/NAME/export/onnx`, or name a run.")
+    if NAMED.fullmatch(options.what[0]):
+        return bench_op(options)
+    if options.against or options.inputs:
+        typed = "type `trueloop bench FILE.py:NAME --against torch.softmax`"
+        raise Misuse(f"--against and --inputs are for an operation. Nothing was run: {typed}.")
     from trueloop.bench.measure import bench as measure
 
     delivery = Delivery(options)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["parser", "probe"]
 
 SCRIPT: Final = "SCRIPT [CLAIM ...] [options] [-- arguments of the script]"
-OP: Final = "FILE.py:OPERATION [CLAIM ...] [--against torch.relu] [options]"
+OP: Final = "FILE.py:OP [CLAIM ...] [--against REFERENCE] [options]"
 USAGE: Final = ("RECIPE|RUN [CLAIM ...] [options]", SCRIPT, OP, "--list")
 ABOUT: Final = """Test simple claims about a training: what was measured and, if a claim fails, the likely causes. The
 results for a run (runs/NAME) are kept in its folder, for `trueloop ready`. A script runs unmodified, each time in a new

@@ -1,0 +1,1 @@
+"""How fast an operation is, beside its reference and this machine's ceilings."""
