@@ -19,6 +19,7 @@ from tests.engine.small import SMALL, Read, begin, ran, same_bits
 from tests.parallel.ranks import on_ranks
 from trueloop.checkpoint.store import Memory
 from trueloop.data.source import Splits
+from trueloop.data.stream import Stream
 from trueloop.data.tensors import Tensors
 from trueloop.engine.loop import Loop
 from trueloop.errors import BadRecipe, Misuse
@@ -235,10 +236,88 @@ def test_a_non_finite_loss_reaches_no_weight() -> None:
     assert run.loop.state.skipped == 1
     assert all(torch.isfinite(each).all() for each in run.loop.model.parameters())
     assert "The layer is unknown" in run.kept.notes[0]
-    assert ran(of_models(step=step)).ending.reason == "nonfinite"
+    assert "on_nonfinite=stop finds the layer" in run.kept.notes[0]
+    ended = ran(of_models(step=step)).ending
+    assert ended.reason == "nonfinite"
+    assert "The loss is nan at step 3 (epoch 0, batch 2), though every layer's output is finite" in ended.message
     back = ran(of_models(step=step, on_nonfinite="rollback", save_every=1))
     assert back.loop.state.rollbacks == 1
     assert back.ending.reason == "finished"
+
+
+class Overflows(nn.Module):
+    """Finite forward or not, finite backward or not: as a fault of a batch decides."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fault = ""
+
+    def forward(self, x: Tensor) -> Tensor:
+        scale = {"forward": 1e30, "backward": 0.0}.get(self.fault, 1.0)
+        return torch.sqrt((x * scale).square()) if self.fault else x
+
+
+def faulty() -> dict[str, nn.Module]:
+    models = pair()
+    models["critic"] = nn.Sequential(nn.Linear(WIDTH, 8), Overflows(), nn.Linear(8, 1))
+    return models
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("forward", "The layer critic.1 (Overflows) gives inf from finite inputs in ["),
+        ("backward", "layers and loss are finite, but the backward of critic.1 (Overflows) is not"),
+        ("once", "The layer is unknown: it was finite when it was computed once more"),
+        ("raises", "The layer is unknown: it raised KeyError when it was computed once more"),
+    ],
+)
+def test_the_layer_of_a_non_finite_loss_is_named_when_the_run_ends(fault: str, words: str) -> None:
+    """The step is computed once more; of what it does then, nothing is left in the run."""
+    seen: list[int] = []
+
+    def step(loop: Loop, batch: Any) -> None:
+        seen.append(loop.step)
+        loop.memory["steps"] = loop.memory.get("steps", 0) + 1
+        at_fault, again = loop.step == 2, seen.count(2) > 1
+        if again and fault == "raises":
+            raise KeyError("closed")
+        loop.models["critic"][1].fault = fault if at_fault else ""  # type: ignore[index]
+        critic, generator = losses(loop.models, batch.inputs)
+        loop.update(critic * (math.nan if at_fault and fault in ("once", "raises") and not again else 1.0), "critic")
+        loop.models["critic"][1].fault = ""  # type: ignore[index]
+        loop.update(generator(), "generator")
+
+    run = ran(of_models(model=faulty, step=step))
+    assert run.ending.reason == "nonfinite"
+    assert words in run.ending.message, run.ending.message
+    assert "at step 3 (epoch 0, batch 2)" in run.ending.message
+    assert seen == [0, 1, 2, 2]
+    assert run.loop.step == run.loop.memory["steps"] == 3
+    seen.clear()
+    reference = ran(of_models(model=faulty, step=step, on_nonfinite="skip", epochs=None, steps=3))
+    assert same_bits(run.weights, reference.weights), "the repeated step updates nothing, running statistics included"
+    assert all(each.grad is None for each in run.loop.model.parameters())
+
+
+def test_a_batch_of_a_stream_is_computed_once_more_too() -> None:
+    class Draws(Stream):
+        def next(self, loop: Any) -> Any:
+            return torch.randn(8, WIDTH)
+
+        def state_dict(self) -> dict[str, Any]:
+            return {}
+
+        def load_state_dict(self, state: dict[str, Any]) -> None:
+            pass
+
+    def step(loop: Loop, batch: Any) -> None:
+        loop.models["critic"][1].fault = "forward" if loop.step == 2 else ""  # type: ignore[index]
+        loop.update(losses(loop.models, batch)[0], "critic")
+
+    recipe = of_models(model=faulty, step=step, evaluate=lambda models: {"distance": 0.0}, epochs=None, steps=4)
+    ended = ran(replace(recipe, data=lambda: Splits(Draws(), None))).ending
+    assert "The layer critic.1 (Overflows) gives inf" in ended.message, ended.message
 
 
 def test_a_non_finite_update_leaves_the_graphs_of_the_others_alone() -> None:

@@ -355,3 +355,26 @@ def test_a_signal_to_one_process_stops_all_around_an_evaluation_without_data(mom
 
     due = moment == "before it"
     assert on_ranks(work) == [([] if due else [6], "signal", signal.SIGTERM, due, True)] * 2
+
+
+class Faulty(nn.Module):
+    """Overflows where it is told to."""
+
+    overflows = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x * 1e30).square() if self.overflows else x
+
+
+def test_the_layer_of_a_non_finite_loss_in_one_process_is_named_by_all() -> None:
+    def work(rank: int) -> str:
+        def step(loop: Loop, batch: Any) -> None:
+            loop.model[1].overflows = rank == 1 and loop.step == 2  # type: ignore[index]
+            classify(loop, batch)
+
+        def model() -> nn.Module:
+            return nn.Sequential(nn.Linear(WIDTH, 8), Faulty(), nn.Linear(8, 3))
+
+        return ran(of(lambda: Tensors(INPUTS, LABELS), batch=16, model=model, step=step)).ending.message
+
+    assert all("The layer 1 (Faulty) gives inf from finite inputs" in said for said in on_ranks(work))

@@ -64,6 +64,7 @@ class Loop:
         self.validation = Validation(parts, self.state, self.stop, self.log)
         self.hooks = HookCalls(self)
         self.recovery = Recovery(parts, self.state, self.stop, self.cadence, self.log, self.memory, self.hooks)
+        self.recovery.own_step = self.program if isinstance(self.program, OwnStep) else None
 
     @classmethod
     def of(

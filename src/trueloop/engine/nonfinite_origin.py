@@ -21,7 +21,7 @@ from trueloop.measure.nonfinite import bounds, nan_or_inf, not_finite
 from trueloop.measure.randomness import fence
 from trueloop.measure.tensors import tensors_in
 
-__all__ = ["describe_origin", "find_origin", "find_origin_in_shards"]
+__all__ = ["RepeatedStep", "describe_origin", "find_origin", "find_origin_in_shards"]
 
 
 @final
@@ -107,20 +107,54 @@ def find_origin(
 
 def find_origin_in_shards(
     model: nn.Module,
-    batch: Batch | None,
+    batch: Any,
     step: int,
     rates: tuple[float, ...],
     own: Callable[[Iterable[Tensor]], list[Tensor]],
 ) -> NotFinite:
     """Where the batch cannot be computed again, because processes hold parts of the model or the step is the user's
     own: inputs and weights only."""
-    if batch is not None and (not_finite(batch.inputs) or not_finite(batch.targets)):
-        return NotFinite(step, None, "loss", "", "", None, nan_or_inf(tuple(batch)), "input", rates)
+    if not_finite(batch):
+        return NotFinite(step, None, "loss", "", "", None, nan_or_inf(batch), "input", rates)
     named = list(model.named_parameters())
     for (name, _), part in zip(named, own(parameter for _, parameter in named), strict=True):
         if not_finite(part):
             return NotFinite(step, None, "weight", name, "", None, nan_or_inf(part), "weight", rates)
     return NotFinite(step, None, "loss", "", "", None, "nan", "unknown", rates)
+
+
+@final
+class RepeatedStep:
+    """A recipe's own step, computed once more at the end of a run: the origin of its first non-finite update."""
+
+    def __init__(self, model: nn.Module, step: int, rates: tuple[float, ...]) -> None:
+        self.model, self.step, self.rates = model, step, rates
+        self.found: NotFinite | None = None
+        self._calls: list[_Call] = []
+
+    def watched(self) -> AbstractContextManager[None]:
+        return _watched(self.model, self._calls)
+
+    def update(self, loss: Tensor, parameters: Sequence[Tensor]) -> bool:
+        """Instead of an update: is it finite?"""
+        gradients = [(each, each.grad) for each in parameters if each.grad is not None]
+        finite = not not_finite(loss) and not any(not_finite(gradient) for _, gradient in gradients)
+        if not finite and self.found is None:
+            self.found = self._origin(loss, gradients)
+        return finite
+
+    def _origin(self, loss: Tensor, gradients: Sequence[tuple[Tensor, Tensor]]) -> NotFinite:
+        def told(what: Any, origin: Any, call: _Call | None = None, value: str = "nan") -> NotFinite:
+            where = ("", "", None) if call is None else (call.layer, call.kind, call.given)
+            return NotFinite(self.step, None, what, *where, value, origin, self.rates)
+
+        first = next((call for call in self._calls if call.bad), None)
+        if not_finite(loss):
+            if first is None:
+                return told("loss", "loss", value=nan_or_inf(loss))
+            return told("loss", "layer", first, first.value)
+        blamed = _blamed(gradients, self._calls)
+        return told("gradient", "unknown" if blamed is None else "layer", blamed)
 
 
 def _gradients(loss: Tensor, model: nn.Module) -> list[tuple[Tensor, Tensor]]:
@@ -160,10 +194,7 @@ def describe_origin(event: NotFinite, epoch: int, batch: int) -> str:
             layer = f"{event.layer} ({event.operation})"
             return f"The layer {layer} gives {event.value}{given} {at}: it is the first that does."
         case "loss", "unknown":
-            return (
-                f"The loss or a gradient is non-finite {at}. The layer is unknown, because the step is your own "
-                "or each process holds a part of the model."
-            )
+            return f"The loss or a gradient is non-finite {at}."
         case _, "loss":
             given = given.replace("inputs", "outputs")
             return f"The loss is {event.value} {at}, though every layer's output is finite{given}."

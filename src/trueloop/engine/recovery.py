@@ -11,15 +11,17 @@ from trueloop.engine.cadence import Cadence
 from trueloop.engine.carry import carry_of, without_carried_state
 from trueloop.engine.hook_calls import HookCalls
 from trueloop.engine.nonfinite_guard import Position
-from trueloop.engine.nonfinite_origin import describe_origin, find_origin, find_origin_in_shards
+from trueloop.engine.nonfinite_origin import RepeatedStep, describe_origin, find_origin, find_origin_in_shards
 from trueloop.engine.own_groups import keep_options
 from trueloop.engine.parts import Parts
+from trueloop.engine.programs.own_step import OwnStep
 from trueloop.engine.state import State
 from trueloop.engine.stop import Stop
 from trueloop.engine.stream_batches import StreamBatches
 from trueloop.engine.task_kind import LossState
 from trueloop.engine.training_log import TrainingLog
 from trueloop.errors import BadCheckpoint
+from trueloop.event import NotFinite
 from trueloop.hook import Ending
 from trueloop.measure.randomness import restore_states
 
@@ -43,6 +45,7 @@ class Recovery:
         self.hooks = hooks
         self.parts, self.state, self.stop, self.cadence, self.log = parts, state, stop, cadence, log
         self.memory = memory  # The user's own values, which a checkpoint carries
+        self.own_step: OwnStep | None = None  # The program, if the recipe has a step of its own
 
     # -- checkpoints --
 
@@ -110,9 +113,10 @@ class Recovery:
         skipped = guard.take_skipped() if self.cadence.must_wait() else guard.finish_read()
         summary = guard.take_summary()
         for epoch, batch in () if overflow else skipped:
-            message = self._find_origin(epoch, batch)
             state.skipped += 1
-            if recipe.on_nonfinite == "stop" or state.skipped > recipe.max_nonfinite:
+            ends = recipe.on_nonfinite == "stop" or state.skipped > recipe.max_nonfinite
+            message = self._find_origin(epoch, batch, ends=ends)
+            if ends:
                 limit = f" That is more than max_nonfinite={recipe.max_nonfinite}."
                 message += "" if recipe.on_nonfinite == "stop" else limit
                 self.stop.ending = Ending("nonfinite", state.step, f"{message} It did not reach the weights.")
@@ -126,27 +130,58 @@ class Recovery:
             self.log.write(summary)
         return False
 
-    def _find_origin(self, epoch: int, batch: int) -> str:
-        """The sentence that names the first non-finite value, on any process."""
+    def _find_origin(self, epoch: int, batch: int, *, ends: bool) -> str:
+        """The sentence that names the first non-finite value, on any process. `ends`: the run ends here."""
         parts = self.parts
+        if self.own_step is not None:
+            return self._find_origin_in_own_step(self.own_step, epoch, batch, ends=ends)
         step, rates = epoch * parts.batches.steps_per_epoch + batch, parts.learning_rates
         again = parts.batches.batch_at(epoch, batch)
         micros = parts.batches.micros(again) if again else [None]
-        if parts.recipe.step is not None:
-            found = [find_origin_in_shards(parts.model, again, step, rates, list)]
-        elif parts.strategy.in_parts:
+        if parts.strategy.in_parts:
             found = [find_origin_in_shards(parts.model, micro, step, rates, parts.strategy.mine) for micro in micros]
         else:
             autocast, at = parts.precision.autocast, LossState(step, epoch, parts.total_steps, training=True)
             with without_carried_state(parts.model):
                 found = [find_origin(parts.model, parts.task, micro, step, rates, autocast, at) for micro in micros]
-        events = [event for events in parts.peers.gather(found) for event in events]
-        event = next((each for each in events if each.origin != "unknown"), events[0])
-        parts.hooks.heard(replace(event, skipped=parts.recipe.on_nonfinite != "stop"))
+        event = self._first_known(found)
         if isinstance(parts.batches, StreamBatches):
             where = "The layer is unknown: the batch came from a stream and cannot be made again."
             return f"The loss or a gradient is non-finite at step {step + 1:,}. {where}"
-        return describe_origin(event, epoch, batch)
+        why = " The layer is unknown, because each process holds a part of the model." if event.what == "loss" else ""
+        return describe_origin(event, epoch, batch) + (why if event.origin == "unknown" else "")
+
+    def _find_origin_in_own_step(self, program: OwnStep, epoch: int, number: int, *, ends: bool) -> str:
+        """The step may change what it likes, so it is computed once more only where nothing comes after it."""
+        parts = self.parts
+        step, rates = epoch * parts.batches.steps_per_epoch + number, parts.learning_rates
+        position, batch = program.skipped or (None, None)
+        if position != (epoch, number):
+            batch = parts.batches.batch_at(epoch, number)
+        found, why = find_origin_in_shards(parts.model, batch, step, rates, list), ""
+        if found.origin == "unknown" and ends and batch is not None:
+            again = RepeatedStep(parts.model, step, rates)
+            why = program.repeat(batch, (epoch, number), again)
+            found = again.found or found
+            why = why or "it was finite when it was computed once more, with different random numbers"
+        elif not ends:
+            why = "your own step is computed once more only when the run ends; on_nonfinite=stop finds the layer"
+        else:
+            why = "the batch is gone and cannot be made again"
+        event = self._first_known([found])
+        sentence = describe_origin(event, epoch, number)
+        if event.origin == "unknown":
+            return f"{sentence} The layer is unknown: {next(filter(None, parts.peers.gather(why)))}."
+        once_more = event.origin in ("layer", "loss")
+        return f"{sentence} The step was computed once more to find this." if once_more else sentence
+
+    def _first_known(self, found: list[NotFinite]) -> NotFinite:
+        """Of all processes. It is reported."""
+        parts = self.parts
+        events: list[NotFinite] = [event for events in parts.peers.gather(found) for event in events]
+        event = next((each for each in events if each.origin != "unknown"), events[0])
+        parts.hooks.heard(replace(event, skipped=parts.recipe.on_nonfinite != "stop"))
+        return event
 
     def _roll_back(self, position: Position, message: str) -> bool:
         """To the last checkpoint, remembering the batch to skip when it comes again."""

@@ -26,13 +26,15 @@ from trueloop.data.cut import batch_size, cut
 from trueloop.data.source import Batch
 from trueloop.engine.batches import Window
 from trueloop.engine.fused_adam import FusedStep
-from trueloop.engine.nonfinite_guard import clear_gradients
+from trueloop.engine.nonfinite_guard import Position, clear_gradients
+from trueloop.engine.nonfinite_origin import RepeatedStep
 from trueloop.engine.parts import Parts
 from trueloop.engine.programs.program import Program
 from trueloop.engine.sample_order import micro_batch_sizes
 from trueloop.engine.state import State
 from trueloop.engine.stream_batches import StreamBatches
 from trueloop.errors import BadRecipe, did_you_mean
+from trueloop.measure.randomness import fence
 from trueloop.recipe.call import call_own
 
 if TYPE_CHECKING:
@@ -62,6 +64,8 @@ class OwnStep(Program):
         self._loss = torch.zeros((), device=parts.device)
         self._share = 1.0  # This process's share of the step's samples
         self._applying = False
+        self._repeated: RepeatedStep | None = None  # While a step is computed once more: no update is applied
+        self.skipped: tuple[Position, Any] | None = None  # The last batch that is known to be non-finite
         self._watched: list[RemovableHandle] = []
 
     # -- called by the loop --
@@ -102,6 +106,8 @@ class OwnStep(Program):
         if self._updates:
             parts.precision.learn()
         taken = all(self._updates)
+        if not taken:
+            self.skipped = position, batch
         parts.guard.keep_buffers(taken=taken)
         if parts.ema is not None and taken:
             parts.ema.follow(state.step)
@@ -116,6 +122,30 @@ class OwnStep(Program):
         peers, state = self.parts.peers, self.state
         if peers.any(state.over) and self._loop is not None:
             self._loop.end_training(next(filter(None, peers.gather(state.ended_by)), ""))
+
+    def repeat(self, batch: Any, position: Position, watched: RepeatedStep) -> str:
+        """Compute a step of this run once more, without updates, because the run ends here: what else the user's code
+        changes stays changed. Empty, or why it could not be computed."""
+        parts, state, loop = self.parts, self.state, self._loop
+        assert parts.recipe.step is not None
+        assert loop is not None
+        memory, self._share, self._repeated, self._losses = dict(loop.memory), 1.0, watched, {}
+        now, last = (state.step, state.epoch, state.batch), self.skipped is not None and self.skipped[0] == position
+        state.epoch, state.batch = position
+        state.step = state.step - 1 if last else watched.step  # what `loop.step` was then
+        try:
+            with parts.guard.buffers.preserved(), fence(), watched.watched(), parts.precision.autocast():
+                parts.recipe.step(loop, batch)
+        except Exception as error:  # noqa: BLE001 - of the user's code: the non-finite loss must be reported anyway
+            return f"it raised {type(error).__name__} when it was computed once more"
+        finally:
+            self._repeated, self._losses = None, {}
+            state.step, state.epoch, state.batch = now
+            loop.memory.clear()
+            loop.memory.update(memory)
+            for parameters in self._parameters.values():
+                clear_gradients(parameters)
+        return ""
 
     def _refuse_step(self, name: str, *_: Any) -> None:
         if not self._applying:
@@ -150,7 +180,7 @@ class OwnStep(Program):
             self._refuse_foreign_gradients(names)
         share = loss.reshape(()) if self._share == 1.0 else loss.reshape(()) * self._share
         with torch.autocast(self.parts.device.type, enabled=False):
-            scaled = self.parts.precision.scaled(share)
+            scaled = share if self._repeated is not None else self.parts.precision.scaled(share)
             scaled.backward(retain_graph=retain_graph, inputs=learning)  # type: ignore[no-untyped-call]
         if self.state.step == 0 and all(parameter.grad is None for parameter in learning):
             raise BadRecipe(
@@ -179,6 +209,10 @@ class OwnStep(Program):
         if name not in self._losses:
             raise BadRecipe(f"apply({name!r}) has no gradients: call loop.backward(loss, {name!r}) before it.")
         parts, parameters = self.parts, self._parameters[name]
+        if self._repeated is not None:
+            finite = self._repeated.update(self._losses.pop(name), parameters)
+            clear_gradients(parameters)
+            return finite
         parts.precision.unscale(self.optimizers.members[name])
         loss = parts.strategy.add_up([self._losses.pop(name)], parameters)
         self._norm = parts.strategy.norm(parameters)
