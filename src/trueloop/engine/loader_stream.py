@@ -1,8 +1,8 @@
 """Any loader as a stream: a DataLoader, an IterableDataset, a Hugging Face dataset, a StatefulDataLoader.
 
-A loader with `state_dict` and `load_state_dict` is resumed by them. Any other is read again from the start of its
-epoch: each epoch begins under a seed of (seed, epoch), and each batch is drawn under a seed of (seed, epoch, batch), so
-what is read again is the same. Neither changes the training's random states.
+A loader with `state_dict` and `load_state_dict` is resumed by them where they are exact (`loader_state.py`). Any other
+is read again from the start of its epoch: each epoch begins under a seed of (seed, epoch), and each batch is drawn
+under a seed of (seed, epoch, batch), so what is read again is the same. Neither changes the training's random states.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -16,6 +16,13 @@ from trueloop.data.dataset import Dataset, collate_rows
 from trueloop.data.source import Batch
 from trueloop.data.stream import Stream
 from trueloop.engine.checkpoints import Stateful
+from trueloop.engine.loader_state import (
+    gives_samples,
+    is_torchdata,
+    restart_torchdata,
+    some_worker_ended,
+    trusted_state,
+)
 from trueloop.engine.sample_order import mix_seed
 from trueloop.engine.stop import ignore_signals
 from trueloop.errors import BadData
@@ -40,7 +47,7 @@ def as_stream(given: Any, recipe: Recipe, *, train: bool) -> Stream | None:
             f"The recipe's data returned a {type(given).__name__}, which can be read only once. Nothing was trained: "
             "give an object whose __iter__ starts again (a DataLoader, an IterableDataset), or a trueloop.Stream."
         )
-    if _gives_samples(given):
+    if gives_samples(given):
         micro = -(-recipe.batch // recipe.accumulate)
         given = DataLoader(
             given,
@@ -53,11 +60,6 @@ def as_stream(given: Any, recipe: Recipe, *, train: bool) -> Stream | None:
     return LoaderStream(given, recipe.seed)
 
 
-def _gives_samples(given: Any) -> bool:
-    """An iterable dataset gives samples; any other iterable gives batches."""
-    return isinstance(given, IterableDataset) or type(given).__module__.partition(".")[0] == "datasets"
-
-
 @final
 class LoaderStream(Stream):
     """The passes over a loader, one after another."""
@@ -67,9 +69,10 @@ class LoaderStream(Stream):
         self.passes = 0  # That are over
         self.read = 0  # Batches of this pass that were given
         self._iterator: Iterator[Any] | None = None
-        self._stateful = _stateful(loader)
+        self._stateful, self._why = trusted_state(loader)
+        self._restored = False  # Does the loader begin its next pass at a place that it was given?
         self._samples: Dataset | None = None  # What the loader's dataset holds, for exports and checks
-        if isinstance(loader, DataLoader) and not _gives_samples(loader.dataset) and hasattr(loader.dataset, "__len__"):
+        if isinstance(loader, DataLoader) and not gives_samples(loader.dataset) and hasattr(loader.dataset, "__len__"):
             self._samples = Dataset(loader.dataset, collate=_collate_of(loader))
         if isinstance(loader, DataLoader) and loader.num_workers:
             loader.worker_init_fn = _Worker(loader.worker_init_fn)
@@ -99,17 +102,25 @@ class LoaderStream(Stream):
     @property
     def name(self) -> str:
         dataset = getattr(self.loader, "dataset", None)
-        return type(dataset if _gives_samples(dataset) else self.loader).__name__
+        return type(dataset if gives_samples(dataset) else self.loader).__name__
 
     @property
     def note(self) -> str:
-        said = f"data: batches from a {self.name}"
-        if self._stateful is not None:
-            return f"{said}; its state_dict is in every checkpoint"
-        return (
-            f"{said} without state_dict: a resume reads the epoch again up to its place. That is exact if the loader "
-            "draws only from torch's, NumPy's or Python's random numbers, and not for data that arrive over a network"
-        )
+        said = f"data: batches from {'an' if self.name[0] in 'AEIOU' else 'a'} {self.name}"
+        if self._stateful is None:
+            return (
+                f"{said} {self._why}: a resume reads the epoch again up to its place. That is exact if the loader "
+                "draws only from torch's, NumPy's or Python's random numbers, and not for data that arrive over a "
+                "network"
+            )
+        said = f"{said}; its state_dict is in every checkpoint"
+        if self._workers and gives_samples(self.loader.dataset):
+            return f"{said}. Random numbers that its workers draw are not: a resume is exact if the dataset draws none"
+        return said
+
+    @property
+    def _workers(self) -> int:
+        return self.loader.num_workers if isinstance(self.loader, DataLoader) else 0
 
     def next(self, loop: Any = None) -> Any:
         while True:
@@ -129,7 +140,8 @@ class LoaderStream(Stream):
         with fence(mix_seed(self.seed, self.passes)):
             self._seed_pass(self.passes)
             iterator: Iterator[Any] = iter(self.loader)
-        for number in range(0 if self._stateful is not None else self.read):
+        restored, self._restored = self._restored, False
+        for number in range(0 if restored else self.read):
             with fence(mix_seed(self.seed, self.passes, number)):
                 if next(iterator, _END) is _END:
                     raise BadData(
@@ -140,7 +152,10 @@ class LoaderStream(Stream):
 
     def _seed_pass(self, number: int) -> None:
         """Everything that a pass draws from, as in a process that begins with it."""
-        if isinstance(self.loader, DataLoader) and not isinstance(self.loader, Stateful):
+        if is_torchdata(self.loader):
+            if not self._restored:
+                restart_torchdata(self.loader)
+        elif isinstance(self.loader, DataLoader) and not isinstance(self.loader, Stateful):
             forget_workers(self.loader)  # persistent ones would continue their random numbers from the pass before
         for each in (self.loader, *_samplers(self.loader)):
             generator = getattr(each, "generator", None)
@@ -168,8 +183,10 @@ class LoaderStream(Stream):
             shut_down_workers(iterator)
 
     def state_dict(self) -> dict[str, Any]:
-        state: dict[str, Any] = {"passes": self.passes, "read": self.read}
+        state: dict[str, Any] = {"passes": self.passes, "read": self.read, "workers": self._workers}
         if self._stateful is not None:
+            if is_torchdata(self.loader) and self._iterator is None:
+                self._iterator = self._open()  # it would begin the pass here itself, without its seeds and epoch
             with fence(mix_seed(self.seed, self.passes)):  # one that has not begun may begin here
                 state["loader"] = self._stateful.state_dict()
         return state
@@ -177,8 +194,20 @@ class LoaderStream(Stream):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.close()
         self.passes, self.read = int(state["passes"]), int(state["read"])
-        if self._stateful is not None and "loader" in state:
-            self._stateful.load_state_dict(state["loader"])
+        workers = state.get("workers", self._workers)
+        if workers != self._workers and (is_torchdata(self.loader) or gives_samples(self.loader.dataset)):
+            raise BadData(
+                f"The {self.name} of the training data is read by {self._workers} workers now, and was by {workers} "
+                "when the checkpoint was saved: its order depends on their number. Nothing was run: use "
+                f"{workers} again."
+            )
+        self._restored = False
+        if self._stateful is None or "loader" not in state:
+            return  # the epoch is read again
+        if is_torchdata(self.loader) and self._workers and some_worker_ended(state["loader"]):
+            return  # as above: restored, such a worker would begin its data once more
+        self._stateful.load_state_dict(state["loader"])
+        self._restored = True
 
     def close(self) -> None:
         iterator, self._iterator = self._iterator, None
@@ -194,14 +223,6 @@ def _samplers(loader: Any) -> list[Any]:
     outer = getattr(loader, "batch_sampler", None)
     found = (getattr(loader, "sampler", None), outer, getattr(outer, "sampler", None))
     return [each for each in found if each is not None]
-
-
-def _stateful(loader: Any) -> Stateful | None:
-    """What has the position in the data: the loader, or the dataset that it reads in this process."""
-    if isinstance(loader, Stateful):
-        return loader
-    here = isinstance(loader, DataLoader) and loader.num_workers == 0 and _gives_samples(loader.dataset)
-    return loader.dataset if here and isinstance(loader.dataset, Stateful) else None
 
 
 @final
