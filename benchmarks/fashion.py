@@ -1,7 +1,7 @@
 """One epoch of Fashion-MNIST's 60,000 images on a GPU, by the ways people train it and by ours: seconds, and ratios to
 ours.
 
-    python benchmarks/fashion.py --data DIR [--only NAME,...] [--epochs 6] [--json FILE]
+    python benchmarks/fashion.py --data DIR [--only "NAME; NAME"] [--epochs 6] [--json FILE]
     python benchmarks/fashion.py --data DIR --accuracy [--seeds 5] [--device cpu]    # does the fast path learn as well?
 
 All train 784-256-256-10 with dropout 0.2 in batches of 64 by AdamW. Each way runs in a process of its own, one after
@@ -390,7 +390,9 @@ def main() -> int:
         return 0
     if options.accuracy:
         return accuracy(options)
-    names = [name for name in WAYS if not options.only or any(name == each for each in options.only.split(";"))]
+    names = [name.strip() for name in options.only.split(";")] if options.only else list(WAYS)
+    if unknown := [name for name in names if name not in WAYS]:
+        parser.error(f"--only takes {'; '.join(WAYS)}; not {'; '.join(unknown)}")
     seconds = {name: measured(name, options) for name in names}
     if options.json:
         options.json.write_text(json.dumps(seconds), encoding="utf-8")
@@ -414,7 +416,8 @@ def shown(epochs: dict[str, float]) -> int:
     mine = epochs.get("ours, compiled graphs", 0.0)
     missed += [f"{name} is {epochs[name] / mine:.1f} times slower, the bar is {bar:g}" for name, bar in AHEAD.items()
                if name in epochs and mine and epochs[name] / mine < bar]  # fmt: skip
-    print("\nEvery bar is met." if not missed else "\nMissed: " + "; ".join(missed))
+    reached = f"The bars that were measured are met ({len(epochs.keys() & BARS.keys())} of {len(BARS)})."
+    print(f"\n{reached}" if not missed else "\nMissed: " + "; ".join(missed))
     return 1 if missed else 0
 
 
