@@ -41,6 +41,7 @@ ROOMS: dict[str, str] = {
     "claims": "words torch torch_private measure taps doctor experiment data parallel checkpoint engine",
     "op_claims": "words torch torch_private claims",
     "op_bench": "words torch torch_private profile op_claims",
+    "optimizer_claims": "words torch torch_private measure claims",
     "readiness": "words checkpoint rules session",
     "inspection": "words torch measure data checkpoint engine",
     "export": "words torch torch_private measure data checkpoint engine recipes",
@@ -50,13 +51,13 @@ ROOMS: dict[str, str] = {
     "inference": "words torch data parallel checkpoint engine session export",
     "cli": (
         "words torch taps rules report doctor experiment parallel checkpoint engine recipes session inspection "
-        "claims op_claims op_bench readiness profile tune export quantize bench serve"
+        "claims op_claims op_bench optimizer_claims readiness profile tune export quantize bench serve"
     ),
 }
 """Room -> what it may import, lowest room first. A room imports only rooms above it in this list; nothing imports cli."""  # noqa: E501
 
 FAMILIES = {
-    "rules": "Rule", "observers": "Observer", "taps": "Tap", "claims": "Claim", "op_claims": "OpClaim", "export": "Exporter", "quantize": "Scheme",  # noqa: E501
+    "rules": "Rule", "observers": "Observer", "taps": "Tap", "claims": "Claim", "op_claims": "OpClaim", "optimizer_claims": "OptimizerClaim", "export": "Exporter", "quantize": "Scheme",  # noqa: E501
     "crash": "explain",
 }  # fmt: skip
 """Room -> the base class (or, for crash, the function) that makes a file a member of the family."""

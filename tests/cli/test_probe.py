@@ -12,6 +12,7 @@ import pytest
 from trueloop.claims.catalogue import ORDER, claims_named, names, sentences
 from trueloop.cli.main import main
 from trueloop.op_claims.catalogue import OP_CLAIMS
+from trueloop.optimizer_claims.catalogue import OPTIMIZER_CLAIMS
 from trueloop.results.proof import read_proofs
 
 CLAIM = "optimizer-holds-every-parameter"
@@ -143,7 +144,11 @@ def test_wrong_words_are_refused_with_a_sentence(
 def test_the_list_says_what_each_claims(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["probe", "--list"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines if line.startswith("  ")] == [*names(), *OP_CLAIMS.names()]
+    assert [line.split()[0] for line in lines if line.startswith("  ")] == [
+        *names(),
+        *OP_CLAIMS.names(),
+        *OPTIMIZER_CLAIMS.names(),
+    ]
     for listed in (sentences(), OP_CLAIMS.sentences()):
         assert all(sentence and sentence != name for name, sentence in listed.items())
 
@@ -158,3 +163,57 @@ def test_the_list_is_quick() -> None:
         "import sys; from trueloop.cli.main import main; main(['probe', '--list']); assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=60)
+
+
+OWN_SGD = """
+import torch
+
+class Own(torch.optim.Optimizer):
+    def __init__(self, params, lr):
+        super().__init__(params, dict(lr=lr))
+        self.taken = {}
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    kept = self.taken.setdefault(p, torch.zeros_like(p)).mul_(0.9).add_(p.grad)
+                    p.add_(kept, alpha=-group["lr"])
+        return loss
+"""
+
+
+def test_an_optimizer_is_probed_beside_its_reference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / f"own_{tmp_path.name}.py"
+    file.write_text(OWN_SGD, encoding="utf-8")
+    claims = ["state-survives-checkpoint", "closure-is-used", "learning-rate-is-read-each-step"]
+    against = ["--against", "torch.optim.SGD(momentum=0.9)", "--set", "lr=0.05"]
+    assert main(["probe", f"{file}:Own", *claims, *against]) == 1
+    said = capsys.readouterr().out
+    assert "Own(lr=0.05)" in said
+    assert "these attributes are not in state_dict(): taken" in said
+    assert "2 of 3 claims hold, 1 fails" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--inputs", "f32[4]"], "Own is an optimizer: --inputs, --gradient-of and --device are for operations"),
+        (["--against", "torch.relu"], "torch.relu is not an optimizer"),
+        (["--against", "torch.optim.SGD(0.1)"], "is not understood"),
+        (["--against", "torch.optim.SGD(depth=3)"], "--against torch.optim.SGD(depth=3) raises"),
+        (["--set", "depth=3"], "raises in its first step"),
+    ],
+)
+def test_what_does_not_fit_an_optimizer_is_one_sentence(
+    words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / f"own_{tmp_path.name}.py"
+    file.write_text(OWN_SGD, encoding="utf-8")
+    assert main(["probe", f"{file}:Own", *words]) == 4
+    assert said in capsys.readouterr().err

@@ -15,12 +15,13 @@ from trueloop.cli.check import program_of
 from trueloop.cli.deliver import Delivery
 from trueloop.cli.named_run import named_run, origin_of_run
 from trueloop.cli.options import Parser, whole_number
-from trueloop.cli.probe_op import add_op_options, probe_op
+from trueloop.cli.probe_op import add_op_options, probe_named
 from trueloop.cli.recipe_options import add_recipe_options, is_recipe, recipe_arguments, settings_of, unknown_recipe
 from trueloop.cli.subject_file import NAMED
 from trueloop.errors import Misuse, did_you_mean
 from trueloop.experiment.folder_copy import snapshot
 from trueloop.op_claims.catalogue import OP_CLAIMS
+from trueloop.optimizer_claims.catalogue import OPTIMIZER_CLAIMS
 from trueloop.recipes.catalogue import bundled
 from trueloop.recipes.origin import recipe_of
 from trueloop.report import FINDINGS_FORMATS, Live, document_of
@@ -32,13 +33,14 @@ if TYPE_CHECKING:
 __all__ = ["parser", "probe"]
 
 SCRIPT: Final = "SCRIPT [CLAIM ...] [options] [-- arguments of the script]"
-OP: Final = "FILE.py:OP [CLAIM ...] [--against REFERENCE] [options]"
+OP: Final = "FILE.py:NAME [CLAIM ...] [--against REFERENCE] [options]"
 USAGE: Final = ("RECIPE|RUN [CLAIM ...] [options]", SCRIPT, OP, "--list")
 ABOUT: Final = """Test simple claims about a training: what was measured and, if a claim fails, the likely causes. The
 results for a run (runs/NAME) are kept in its folder, for `trueloop ready`. A script runs unmodified, each time in a new
 process and in a new copy of its folder: your files are not modified. A path outside of it is used as it is.
 Or about an operation (an autograd.Function, a custom op, a function that launches a kernel), with or without a
-reference: values, gradients, memory, fake tensors, torch.compile."""
+reference: values, gradients, memory, fake tensors, torch.compile. Or about an optimizer: its steps, state, param
+groups, closures."""
 STEPS: Final = 200  # Optimizer steps of a script, by default: claims need several runs of it
 
 
@@ -61,13 +63,14 @@ def probe(arguments: list[str]) -> int:
     options, words, rest = parser().parse_words(arguments)
     if options.list:
         claims_of = {"a training": sentences(), "an operation (FILE.py:NAME)": OP_CLAIMS.sentences()}
+        claims_of["an optimizer (FILE.py:NAME)"] = OPTIMIZER_CLAIMS.sentences()
         width = max(len(name) for listed in claims_of.values() for name in listed)
         for about, listed in claims_of.items():
             print(f"About {about}:")
             print("\n".join(f"  {name:<{width}}  {sentence}" for name, sentence in listed.items()))
         return 0
     if words and NAMED.fullmatch(words[0]):
-        return probe_op(options, words[0], words[1:])
+        return probe_named(options, words[0], words[1:])
     if options.against or options.inputs or options.gradient_of:
         typed = "type `trueloop probe FILE.py:NAME --against torch.relu`"
         raise Misuse(f"--against, --inputs and --gradient-of are for an operation. Nothing was run: {typed}.")

@@ -1,4 +1,4 @@
-"""`trueloop probe ops.py:my_op --against torch.relu`: claims about an operation."""
+"""`trueloop probe ops.py:my_op --against torch.relu`: claims about an operation, or an optimizer."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from trueloop.cli.deliver import Delivery
+from trueloop.cli.probe_optimizer import is_optimizer, optimizer_subject
 from trueloop.cli.subject_file import named_object, object_in_file
 from trueloop.errors import Misuse
 from trueloop.op_claims.catalogue import OP_CLAIMS
+from trueloop.optimizer_claims.catalogue import OPTIMIZER_CLAIMS
 from trueloop.report import Live, document_of
+from trueloop.report.from_proof import proof_part
 from trueloop.results.proof import Proof
 
 if TYPE_CHECKING:
@@ -20,42 +23,57 @@ if TYPE_CHECKING:
     from trueloop.op_claims.op_subject import OpSubject
     from trueloop.op_claims.sample import Sample
 
-__all__ = ["add_op_options", "probe_op"]
+__all__ = ["add_op_options", "probe_named"]
 
 
 def add_op_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("operations (FILE.py:NAME)")
+    group = parser.add_argument_group("operations and optimizers (FILE.py:NAME)")
     add = group.add_argument
-    add("--against", metavar="REFERENCE", help="torch.relu, a name in the file, or FILE.py:NAME")
+    add("--against", metavar="REFERENCE", help="torch.relu, torch.optim.SGD, a name in the file, or FILE.py:NAME")
     add("--gradient-of", metavar="FUNCTION", help="compare gradients with this one's: identity, or as --against")
     shown = 'arguments, repeatable: "f32[4,8], i64[4]<8, dim=-1"'
     add("--inputs", metavar="TEXT", action="append", default=[], help=shown)
     add("--device", metavar="DEVICE", help="cpu or cuda (cuda where the operation takes it)")
 
 
-def probe_op(options: argparse.Namespace, target: str, words: list[str]) -> int:
-    chosen = OP_CLAIMS.chosen(words)
+def probe_named(options: argparse.Namespace, target: str, words: list[str]) -> int:
+    """Claims about what `FILE.py:NAME` is: an optimizer, or an operation."""
     delivery = Delivery(options)
-    op, module = object_in_file(target)
-    subject = _subject(options, target, op, module)
-    from trueloop.op_claims.prove_op import prove_op
-    from trueloop.report.from_proof import proof_part
-
+    found, module = object_in_file(target)
+    name = target.rpartition(":")[2]
+    about_optimizer = is_optimizer(found)
+    catalogue = OPTIMIZER_CLAIMS if about_optimizer else OP_CLAIMS
+    chosen = catalogue.chosen(words)
     live = Live(sys.stdout, color=delivery.color) if delivery.in_terminal else None
-    if live is not None and not delivery.quiet:
-        shown = "; ".join(sample.describe() for sample in subject.samples[:4])
-        print(f"{subject.name}: {subject.kind} on {subject.device}; inputs {subject.source}: {shown}")
 
     def show(proof: Proof) -> None:
         if live is not None and not (delivery.quiet and proof.result != "fails"):
             live.show(proof_part(proof))
 
-    result = prove_op(subject, target, [OP_CLAIMS.claim(name) for name in chosen], show)
+    claims = [catalogue.claim(each) for each in chosen]
+    if about_optimizer:
+        from trueloop.optimizer_claims.prove_optimizer import prove_optimizer
+
+        optimizer = optimizer_subject(options, name, found, module)
+        _introduce(live, delivery, f"{name}({', '.join(f'{key}={value}' for key, value in optimizer.options.items())})")
+        result = prove_optimizer(optimizer, target, claims, show)
+    else:
+        from trueloop.op_claims.prove_op import prove_op
+
+        op = _subject(options, target, found, module)
+        shown = "; ".join(sample.describe() for sample in op.samples[:4])
+        _introduce(live, delivery, f"{op.name}: {op.kind} on {op.device}; inputs {op.source}: {shown}")
+        result = prove_op(op, target, claims, show)
     if live is None:
         delivery.deliver(result)
     elif not delivery.quiet or result.exit_code():
         live.close(document_of(result))
     return result.exit_code()
+
+
+def _introduce(live: Live | None, delivery: Delivery, line: str) -> None:
+    if live is not None and not delivery.quiet:
+        print(line)
 
 
 def _subject(options: argparse.Namespace, target: str, op: Any, module: ModuleType) -> OpSubject:

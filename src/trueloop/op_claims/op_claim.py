@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 from trueloop.op_claims.difference import Difference
 from trueloop.op_claims.op_subject import NotTaken, OpSubject
@@ -62,8 +61,6 @@ def _quiet(breaks: Breaks) -> Breaks:
 
 
 class OpClaim(ClaimBase, ABC):
-    needs_reference: ClassVar[bool] = False
-
     @abstractmethod
     def try_op(self, subject: OpSubject) -> Proof:
         """Test it. May raise NotTaken if the operation does not take its own samples."""

@@ -16,6 +16,7 @@ class ClaimBase:
 
     name: ClassVar[str]
     healthy: ClassVar[str]  # the result where it holds: 'the loss falls below 1 % of the initial loss'
+    needs_reference: ClassVar[bool] = False  # can it be tested only beside a reference (--against)?
     causes: ClassVar[tuple[Cause, ...]]  # why it may fail, most likely first, each with the cheapest check
 
     def holds(self, measured: str, evidence: Evidence) -> Proof:
