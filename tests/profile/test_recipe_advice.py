@@ -22,6 +22,9 @@ ADVICE = Advice("load batches in 4 worker processes: DataLoader(..., num_workers
         ("copy from pinned memory: DataLoader(...)", "pin", {"pin": True}, None),
         ("update all weights in one kernel: Adam(..., fused=True)", "fused", {}, None),
         ("keep it", "lift", {}, "keep it"),
+        ("fuse them: torch.compile(model)", "compile", {"step": None}, "fuse them: --set compile=default"),
+        ("fuse them: torch.compile(model)", "compile", {"step": "own:step"}, "fuse them: return `torch.compile(model)` from the recipe's `model`"),  # noqa: E501
+        ("capture the whole step", "graph", {"step": "own:step"}, None),
     ],
 )  # fmt: skip
 def test_advice_is_a_setting(what: str, key: str, recipe: dict[str, Any], expected: str | None) -> None:

@@ -243,3 +243,32 @@ print("end")
     assert ran.printed == "end\n"
     assert ran.profile.loading is not None
     assert ran.profile.loading.workers == 1
+
+
+TWO_MODELS = (
+    MLP
+    + """
+other = nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 1))
+criterion = nn.MSELoss()
+both = torch.optim.SGD([*model.parameters(), *other.parameters()], lr=1e-3)
+for _ in range(60):
+    both.zero_grad()
+    criterion(other(model(inputs)), torch.ones(64, 1)).backward()
+    both.step()
+"""
+)
+
+
+def test_the_layers_of_two_models_are_not_added_up(tmp_path: Path) -> None:
+    modules = {each.name: each for each in profiled(tmp_path, TWO_MODELS, steps=45).profile.modules}
+    assert modules["model 1.0"].flops == 2 * 64 * 20 * 32
+    assert modules["model 2.0"].flops == 2 * 64 * 3 * 5
+    assert modules["model 1.0"].parameters == 4 * (20 * 32 + 32)
+    assert modules["model 1.2"].kind == "Dropout"
+    assert modules["model 2.2"].kind == "Linear"
+
+
+def test_one_model_and_a_loss_keep_their_names(tmp_path: Path) -> None:
+    text = TWO_MODELS.replace("other(model(inputs))", "model(inputs)").replace("torch.ones(64, 1)", "torch.ones(64, 3)")
+    names = {each.name for each in profiled(tmp_path, text, steps=45).profile.modules}
+    assert {"0", "1", "2", "3"} <= names

@@ -327,3 +327,21 @@ def test_three_changes_the_largest_gain_first_and_nothing_that_noise_hides() -> 
     assert [each.gain for each in found] == sorted((each.gain for each in found), reverse=True)
     assert all(each.gain >= 1.05 and each.computed_from for each in found)
     assert advice_for(replace(on_cpu(), ceilings=replace(CEILINGS, flops={"float32": 1e11}))) == ()
+
+
+def test_operations_that_were_not_measured_have_no_share() -> None:
+    """A run of a few steps: "0% of the operations' time" contradicted "compute-bound"."""
+    found = bound_of(Profile("train.py", CPU, steps()))
+    assert found is not None
+    assert "0% of the operations' time" not in found.sentence
+    assert "not measured one by one" in found.sentence
+
+
+@pytest.mark.parametrize(("roof", "far"), [(0.0005, True), (0.009, False)])
+def test_operations_far_below_the_ceilings_are_not_only_compute_bound(roof: float, far: bool) -> None:
+    profile = on_cpu()
+    assert profile.work is not None
+    found = bound_of(replace(profile, work=replace(profile.work, roof=roof)))
+    assert found is not None
+    assert found.kind == "compute"
+    assert ("20 times as long as the measured ceilings allow" in found.sentence) is far

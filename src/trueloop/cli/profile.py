@@ -129,12 +129,17 @@ def _profile_recipe(options: argparse.Namespace, target: list[str]) -> int:
     try:
         loop = Loop.of(recipe, DataRequest(data, options.download, recipe.seed))
         waiting.append(lambda: loop.parts.batches.waited)
+        if len(loop.models) > 1:
+            observer.model_names = {id(model): name for name, model in loop.models.items()}
         loop.train()
     except StopTheRun:
         pass  # everything is measured
     finally:
         observer.remove()
-    result = build_profile(observer, " ".join(target), (*_early_end(observer, ""), *notes))
+    early = tuple(
+        f"{note}: a longer run (--set epochs=N or steps=N) is measured completely" for note in _early_end(observer, "")
+    )
+    result = build_profile(observer, " ".join(target), (*early, *notes))
     return _finish(delivery, in_recipe_words(result, describe(recipe)))
 
 

@@ -32,7 +32,7 @@ from trueloop.profile.clock import Clock, TransferTimer
 from trueloop.profile.memory import CudaPeak, PersistentTensors, own_parameters
 from trueloop.profile.profiler_window import ProfilerWindow, WindowResult
 from trueloop.profile.sampler import Sampler
-from trueloop.profile.work_counter import WorkCounter
+from trueloop.profile.work_counter import ModuleStack, WorkCounter
 from trueloop.results.profile import HotLine, Loading, Updating
 from trueloop.taps.bus import Bus, StopTheRun
 from trueloop.taps.calls import BatchDrawn, BuiltLoader, BuiltOptimizer, LoaderStart, ModuleCall, tensors_in
@@ -76,6 +76,7 @@ class Observer:
         self.registry = TapRegistry(self.bus, None, None)
         self.transfers = TransferTimer(self.bus, self.clock)
         self.models: list[weakref.ref[nn.Module]] = []
+        self.model_names: dict[int, str] = {}  # Names of several models by their ids, where they are known
         self.compiled = False
         self.seen: WindowResult | None = None
         self.counter: WorkCounter | None = None
@@ -217,12 +218,30 @@ class Observer:
             self.clock.recording = False
             self.lines = sampler.lines(self.clock.spans)
 
+    def _named(self) -> list[tuple[str, nn.Module]]:
+        """Each model with a name to put before its layers: all of several models may have a layer called 0. Not parts
+        of other models that are called by themselves."""
+        models = self._alive()
+        parts = {id(part) for model in models for part in model.modules() if part is not model}
+        models = [model for model in models if id(model) not in parts]
+        learning = [model for model in models if next(model.parameters(), None) is not None]  # a loss is no model
+        numbers = {id(model): f"model {at}" for at, model in enumerate(learning, 1)} if len(learning) > 1 else {}
+        return [(self.model_names.get(id(each), numbers.get(id(each), "")), each) for each in models]
+
+    def _name_modules(self, stack: ModuleStack) -> None:
+        for prefix, model in self._named():
+            for name, part in model.named_modules():
+                stack.names[id(part)] = joined = _join(prefix, name)
+                stack.kinds.setdefault(joined, type(part).__name__)
+
     def _profiled(self) -> Generator[None, None, None]:
         if profiler_enabled():
             self.notes.append("the script uses PyTorch's profiler itself: operations and modules were not profiled")
             return
         cuda = self._device().type == "cuda"
         window = ProfilerWindow(cuda=cuda, shapes=self.compiled or self.trace is not None, modules=not self.compiled)
+        if window.stack is not None:
+            self._name_modules(window.stack)
         self.clock.spans.clear()
         self.clock.recording = True
         if self.snapshot is not None and cuda:
@@ -245,12 +264,13 @@ class Observer:
     def _counted(self) -> Generator[None, None, None]:
         models = self._alive()
         self.tensors = PersistentTensors(models, self._optimizers)
-        for model in models:
-            self.module_parameters |= own_parameters(model)
+        for prefix, model in self._named():
+            self.module_parameters |= {_join(prefix, name): each for name, each in own_parameters(model).items()}
         if self.compiled:
             self.notes.append("the model is compiled: FLOPs are the profiler's estimate; activations were not counted")
             return
         self.counter = WorkCounter(self.bus)
+        self._name_modules(self.counter.stack)
         self.counter.begin(self.tensors.storages)
         self._counting = True
         try:
@@ -326,6 +346,10 @@ class _Loader:
         if "batch_bytes" not in self._facts:
             return None
         return Loading(**self._facts, computed=self._ns["computed"] / self._ns["waited"] if self._ns["waited"] else 0.0)
+
+
+def _join(model: str, layer: str) -> str:
+    return ".".join(filter(None, (model, layer)))
 
 
 def _length(dataset: Any) -> int:

@@ -38,7 +38,10 @@ def _in_words(advice: Advice, recipe: Mapping[str, Any]) -> Advice | None:
             value = str(int(value or 1) * int(recipe.get("batch") or 1))
     else:
         return advice
+    head = advice.what.partition(":")[0]
+    if recipe.get("step") is not None and advice.key in ("graph", "compile"):  # refused with a step of one's own
+        own = f"{head}: return `torch.compile(model)` from the recipe's `model`"
+        return replace(advice, what=own) if advice.key == "compile" else None
     if str(recipe.get(name)).lower() == value:
         return None
-    head = advice.what.partition(":")[0]
     return replace(advice, what=f"{head}: --set {name}={value}")

@@ -15,6 +15,7 @@ forward, backward and optimizer is part of launching operations."""
 WRAPPED: Final = 0.75  # The same for all Python if a device waits for launches, which are about half Python
 LAUNCHED: Final = 0.35  # Share of the operations' time that launching explains: their number times the launch cost
 ROOF: Final = 0.5  # From this share of the operations' time explained by the roofline, operations are not too small
+FAR: Final = 0.2  # Below this share of what the ceilings allow, "bound" alone would be misleading
 COMPUTING: Final[tuple[Phase, ...]] = ("forward", "backward", "optimizer", "python", "evaluating")
 """Phases with both Python and torch operations."""
 COLDEST: Final = 0.5  # Largest share of the host's work that cold caches may explain
@@ -184,13 +185,29 @@ def _python(profile: Profile, costs: StepCosts, evidence: dict[str, object]) -> 
 
 def _by_roofline(profile: Profile, costs: StepCosts, evidence: dict[str, object]) -> Bound:
     total = costs.computing + costs.moving
-    share = costs.computing / total if total else 0.0
+    if not total:
+        own = costs.operations / costs.step
+        text = f"{own:.0%} of each step is spent in torch's operations, which were not measured one by one."
+        return Bound("compute", f"compute-bound: {text}", evidence)
+    share = costs.computing / total
     evidence |= {"compute_bound_share": share, "mfu": profile.mfu}
     if profile.work is not None:
         evidence["intensity"] = profile.work.intensity
-    if not total or share >= 0.5:
+    if share >= 0.5:
         reach = "" if profile.mfu is None else f" The step reaches {profile.mfu:.0%} of this machine's measured FLOP/s."
         text = f"{share:.0%} of the operations' time is spent in compute-bound operations.{reach}"
-        return Bound("compute", f"compute-bound: {text}", evidence)
+        return Bound("compute", f"compute-bound: {text}{_far(profile, costs)}", evidence)
     text = f"{1 - share:.0%} of the operations' time is spent in operations limited by memory bandwidth."
-    return Bound("memory", f"memory-bound: {text}", evidence)
+    return Bound("memory", f"memory-bound: {text}{_far(profile, costs)}", evidence)
+
+
+def _far(profile: Profile, costs: StepCosts) -> str:
+    """Operations that are slow for a different reason than the ceilings, which the profile cannot see."""
+    work = profile.work
+    if work is None or work.source != "counted" or not work.roof or work.roof >= FAR * costs.operations:
+        return ""
+    times = costs.operations / work.roof
+    return (
+        f" But its operations take {times:,.0f} times as long as the measured ceilings allow: too small to fill "
+        "this machine, or slowed by other programs."
+    )

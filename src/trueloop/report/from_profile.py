@@ -9,12 +9,13 @@ from trueloop.report.evidence import as_words, where
 from trueloop.report.units import bytes_of, rate_of, seconds_of
 from trueloop.results import document as doc
 from trueloop.results.check import counted
-from trueloop.results.profile import PHASES, Advice, Compiled, Memory, Profile, Steps
+from trueloop.results.profile import PHASES, Compiled, Memory, Profile, Steps
 from trueloop.usercode.source import line_of
 
 __all__ = ["document"]
 
 ROWS: Final = 10  # operations and modules that are shown; the JSON report has all
+NO_ADVICE: Final = "Nothing that would gain more than 5 % was found."
 COLORS: Final = dict(zip((*PHASES, "kernels"), (3, 7, 2, 0, 5, 4, 6, 1, 8, 9, 0), strict=True))
 """Phase -> its color in the palette."""
 
@@ -42,7 +43,7 @@ def _parts(profile: Profile) -> Iterator[doc.Part]:
         yield from _modules(profile)
         yield from _memory(profile.memory) if profile.memory else ()
         yield from _compiler(profile.compiled) if profile.compiled else ()
-        yield from _advice(profile.advice)
+        yield from _advice(profile)
     yield from (doc.Code(failure, title="trueloop itself failed") for failure in profile.failures)
 
 
@@ -232,10 +233,12 @@ def _compiler(compiled: Compiled) -> Iterator[doc.Part]:
     yield doc.Table("Compiler", heads, rows, hint=hint) if rows else doc.Text(f"Compiler: {hint}")
 
 
-def _advice(advice: tuple[Advice, ...]) -> Iterator[doc.Part]:
-    if not advice:
-        yield doc.Text("Nothing that would gain more than 5 % was found.", title="What to change")
-    for number, each in enumerate(advice):
+def _advice(profile: Profile) -> Iterator[doc.Part]:
+    if not profile.advice:
+        unknown = not profile.operations and profile.work is None
+        found = "Not known: operations were not measured." if unknown else NO_ADVICE
+        yield doc.Text(found, title="What to change")
+    for number, each in enumerate(profile.advice):
         yield doc.Card(
             heading=each.what,
             message=f"computed from: {each.computed_from}",
