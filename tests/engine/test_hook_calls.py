@@ -156,3 +156,51 @@ def test_a_state_that_cannot_be_saved_is_a_sentence() -> None:
 
     with pytest.raises(Exception, match="thing"):
         ran(replace(SMALL, hooks=(Odd(),)))
+
+
+# -- attributes that no checkpoint holds --
+
+
+class Counts(Hook):
+    """Resumes with 0."""
+
+    def __init__(self) -> None:
+        self.times, self.limit = 0, 3
+        self.seen: dict[int, list[int]] = {0: []}
+
+    def epoch_ended(self, loop: Loop) -> None:
+        self.times += 1
+        self.seen[0].append(loop.step)
+
+
+class Saves(Counts):
+    def state_dict(self) -> Mapping[str, Any]:
+        return {"times": self.times}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.times = state["times"]
+
+
+class SetsUp(Hook):
+    """`begin` runs again; `loop.memory` is saved; the rest is only read."""
+
+    def __init__(self) -> None:
+        self.every, self.names = 2, ["a"]
+
+    def begin(self, loop: Loop) -> None:
+        self.first = loop.step
+
+    def stepped(self, loop: Loop) -> None:
+        names = list(self.names)
+        names.append("b")
+        loop.memory["steps"] = loop.memory.get("steps", self.first) + self.every
+
+
+@pytest.mark.parametrize("hook", [Saves(), SetsUp(), Unfreeze(2), Draws()], ids=lambda hook: type(hook).__name__)
+def test_a_hook_that_loses_nothing_is_not_mentioned(hook: Hook) -> None:
+    assert not [note for note in ran(replace(DROPOUT, hooks=(hook,), epochs=1)).kept.notes if "state_dict" in note]
+
+
+def test_a_hook_that_loses_its_counters_is_named() -> None:
+    (note,) = [note for note in ran(replace(DROPOUT, hooks=(Counts(),), epochs=1)).kept.notes if "state_dict" in note]
+    assert note.startswith("The hook Counts changes self.seen, self.times and has no state_dict: a resumed run begins")

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, final
 
+from trueloop.engine.hook_memory import unsaved_attributes
 from trueloop.errors import BadRecipe
 from trueloop.hook import Hook, Hooks
 from trueloop.measure.randomness import fence
@@ -37,6 +38,14 @@ def _misspelled(hook: Hook) -> str:
             never = f"The hook {type(hook).__name__} has a method `{name}`, which trueloop never calls"
             return f"{never}. Did you mean `{near[0]}`?"
     return ""
+
+
+def _not_saved(hook: Hook, names: list[str]) -> str:
+    kind, changed = type(hook).__name__, ", ".join(f"self.{name}" for name in names)
+    return (
+        f"The hook {kind} changes {changed} and has no state_dict: a resumed run begins with the value of __init__. Give "
+        f"{kind} state_dict and load_state_dict, or keep the value in loop.memory."
+    )
 
 
 @final
@@ -72,6 +81,9 @@ class HookCalls:
         for sentence in map(_misspelled, self.loop.parts.recipe.hooks):
             if sentence:
                 self.loop.parts.hooks.noted(sentence)
+        for hook in self.hooks:
+            if names := unsaved_attributes(hook):
+                self.loop.parts.hooks.noted(_not_saved(hook, names))
         for hook in self.hooks:
             with self._around(hook):
                 hook.begin(self.loop)
