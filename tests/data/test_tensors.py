@@ -98,3 +98,16 @@ def test_an_empty_data_set_is_refused_by_its_part() -> None:
     with pytest.raises(BadData, match="The test data is empty"):
         Splits(train=some, test=none)
     assert len(Splits(train=some, valid=some).train) == 3
+
+
+def test_targets_of_several_heads() -> None:
+    heads: dict[str, Any] = {"label": torch.arange(6), "value": np.arange(6, dtype=np.float32)}
+    source = Tensors(torch.zeros(6, 2), heads)
+    batch = source.fetch(torch.tensor([4, 0]))
+    assert {name: each.tolist() for name, each in batch.targets.items()} == {"label": [4, 0], "value": [4.0, 0.0]}
+    assert (source.nbytes(), source.labels()) == (6 * 2 * 4 + 6 * 8 + 6 * 4, None)
+    elsewhere = source.resident(torch.device("meta"))
+    assert elsewhere.fetch(torch.tensor([1], device="meta")).targets["value"].device.type == "meta"
+    assert refusal(torch.zeros(5, 2), heads).startswith("There are 5 inputs and 6 targets 'label'")
+    assert refusal(torch.zeros(5, 2), {"label": [1, 2]}).startswith("The targets 'label' are a list")
+    assert refusal(torch.zeros(5, 2), {}).startswith("The targets are an empty dict")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,11 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from trueloop.data.dataset import Dataset
 from trueloop.data.source import Splits
+from trueloop.data.tensors import Tensors
 from trueloop.errors import TrueloopError
-from trueloop.recipe.recipe import DataRequest, Recipe
+from trueloop.recipe.recipe import DataRequest, Recipe, defaults
 from trueloop.recipes.catalogue import load_file
+from trueloop.session.changes import changes_since
 from trueloop.session.train import Trained, train
 
 ROWS = torch.randn(64, 6, generator=torch.Generator().manual_seed(0))
@@ -56,6 +59,8 @@ def nothing(_: Any, lr: float) -> None:
 RECIPE = Recipe("mine", model=net, data=data, epochs=1, batch=16, trackers=(), device="cpu")
 LOADER: Any = DataLoader(TRAIN, 16)
 PLAIN: Any = TRAIN
+NO_DATA: Any = None
+HEADS = Tensors(ROWS, {"label": LABELS, "value": ROWS[:, 0]})
 
 
 def trained(folder: Path, **fields: Any) -> Trained:
@@ -86,6 +91,10 @@ def test_plain_datasets_are_data(tmp_path: Path, given: Any) -> None:
         ({"data": lambda _: (ROWS, LABELS)}, "returned a tuple. Nothing was trained: return a dataset"),
         ({"data": lambda _: None}, "returned None. Nothing was trained"),
         ({"data": lambda _: {"train": TRAIN}}, "returned a dict"),
+        ({"data": lambda _: Splits(NO_DATA)}, "returned None. Nothing was trained"),
+        ({"data": lambda _: []}, "The training data is empty. Nothing was trained"),
+        ({"data": lambda _: HEADS}, "task=multiclass needs targets as one tensor, not a dict"),
+        ({"data": lambda _: TensorDataset(ROWS[:, 0], LABELS), "accumulate": 2}, r"has inputs \[16\].*fails on them"),
         ({"data": lambda _: Endless()}, r"batches Endless gives in an epoch is not known.*steps=10_000"),
         ({"data": two_arguments}, r"data cannot be called: missing a required.*`def data\(request\)`"),
         ({"model": lambda: len}, "model returned a builtin_function_or_method, not an nn.Module"),
@@ -103,6 +112,52 @@ def test_a_mistake_is_one_sentence(tmp_path: Path, fields: dict[str, Any], sente
         trained(tmp_path, **fields)
     assert "\n" not in str(raised.value)
     assert not list(tmp_path.iterdir()), "nothing was run, so nothing is left"
+
+
+class Heads(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.label, self.value = nn.Linear(6, 8), nn.Linear(8, 2), nn.Linear(8, 1)
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        x = self.body(x).relu()
+        return {"label": self.label(x), "value": self.value(x).squeeze(1)}
+
+
+def both(output: Any, targets: Any) -> Tensor:
+    label: Tensor = nn.functional.cross_entropy(output["label"], targets["label"], reduction="none")
+    value: Tensor = (output["value"] - targets["value"]).square()
+    return label + value
+
+
+def test_tensors_hold_targets_of_several_heads(tmp_path: Path) -> None:
+    fields = {"model": Heads, "loss": both, "data": lambda _: (HEADS, HEADS), "accumulate": 2}
+    assert trained(tmp_path, **fields).ending.reason == "finished"
+
+
+class Scaled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = net()
+
+    def forward(self, batch: dict[str, Tensor]) -> Tensor:
+        return self.net(batch["x"] * batch["scale"])  # type: ignore[no-any-return]
+
+
+def test_scalar_inputs_go_with_accumulate(tmp_path: Path) -> None:
+    def collate(rows: list[Any]) -> Any:
+        return {"x": torch.stack([x for x, _ in rows]), "scale": torch.tensor(0.5)}, torch.stack([y for _, y in rows])
+
+    fields = {"model": Scaled, "data": lambda _: Dataset(TRAIN, collate=collate), "accumulate": 2}
+    assert trained(tmp_path, **fields).ending.reason == "finished"
+
+
+def test_the_batch_size_of_a_loader_is_recorded_and_is_no_change(tmp_path: Path) -> None:
+    recipe = replace(RECIPE, data=lambda _: LOADER, batch=defaults()["batch"])
+    folder = train(recipe, runs=tmp_path, hooks=[]).folder
+    about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    assert (about["batch_size"], about["recipe"]["batch"]) == (16, defaults()["batch"])
+    assert not changes_since(about, recipe)
 
 
 def test_complex_parameters_are_trained(tmp_path: Path) -> None:

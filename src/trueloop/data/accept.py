@@ -22,7 +22,9 @@ def as_splits(given: Any, as_stream: AsStream) -> Splits:
     if isinstance(given, Splits):
         parts = {name: getattr(given, name) for name in ("train", "valid", "test")}
         made: dict[str, Any] = {
-            name: _as_source(part, name, as_stream) for name, part in parts.items() if part is not None
+            name: _as_source(part, name, as_stream)
+            for name, part in parts.items()
+            if part is not None or name == "train"
         }
         return replace(given, **made)
     if isinstance(given, tuple) and 1 <= len(given) <= 3 and not any(isinstance(each, Tensor) for each in given):

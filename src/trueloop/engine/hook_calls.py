@@ -43,8 +43,8 @@ def _misspelled(hook: Hook) -> str:
 def _not_saved(hook: Hook, names: list[str]) -> str:
     kind, changed = type(hook).__name__, ", ".join(f"self.{name}" for name in names)
     return (
-        f"The hook {kind} changes {changed} and has no state_dict: a resumed run begins with the value of __init__. Give "
-        f"{kind} state_dict and load_state_dict, or keep the value in loop.memory."
+        f"The hook {kind} changes {changed} and has no state_dict: a resumed run begins with the value of __init__. "
+        f"Give {kind} state_dict and load_state_dict, or keep the value in loop.memory."
     )
 
 

@@ -25,8 +25,7 @@ def unsaved_attributes(hook: Hook) -> list[str]:
     own = [each for each in kind.__mro__ if not each.__module__.startswith("trueloop.") and issubclass(each, Hook)]
     if kind.state_dict is not Hook.state_dict:
         return []
-    found = {name for each in own for name in _changed_in(each)}
-    return sorted(found & set(vars(hook)) | {name for name in found if hasattr(kind, name)})
+    return sorted({name for each in own for name in _changed_in(each)})
 
 
 def _changed_in(kind: type) -> Iterator[str]:

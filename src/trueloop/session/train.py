@@ -246,7 +246,7 @@ def _begin(
     else:
         check_before_training(parts)
     about = {"total_steps": parts.total_steps, "metric": parts.metric, "higher_is_better": parts.higher_is_better}
-    about["data_fingerprint"] = data
+    about |= {"data_fingerprint": data, "batch_size": parts.recipe.batch}  # a loader has its own: not recipe.batch
     folder.write(status="running", **about, **({"baseline": check.baseline.to_dict()} if check else {}))
     started = time.perf_counter()
     unwritten = "" if folder.guest else write_facts(folder.path, parts)
