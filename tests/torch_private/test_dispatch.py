@@ -6,6 +6,7 @@ import logging
 import warnings
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 from torch.utils.flop_counter import flop_registry
@@ -15,6 +16,7 @@ from trueloop.torch_private.dispatch import (
     FakeTensorMode,
     TorchDispatchMode,
     dispatch_modes,
+    fake_mode,
     is_transformed,
     operator_packet,
     operator_schema,
@@ -84,3 +86,10 @@ def test_pytree_flattens_and_maps() -> None:
     assert pytree.tree_map_only(Tensor, lambda t: t + 1, nested)[1]["a"][0].item() == 2
     if hasattr(pytree, "log"):  # torch 2.11 has no logger there, and reports nothing
         assert pytree.log is logging.getLogger(PYTREE_LOGGER)
+
+
+def test_a_fake_tensor_gives_no_kernel_its_memory() -> None:
+    with fake_mode() as mode:
+        fake = mode.from_tensor(torch.zeros(3))
+    with pytest.raises(RuntimeError, match="data pointer"):
+        fake.data_ptr()

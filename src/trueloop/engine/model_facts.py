@@ -36,6 +36,7 @@ from trueloop.results.plan import Kept, ModelFacts
 from trueloop.torch_private.dispatch import (
     FakeTensorMode,
     TorchDispatchMode,
+    fake_mode,
     operator_packet,
     pytree,
     unset_fake_temporarily,
@@ -86,7 +87,7 @@ def facts_of(recipe: Recipe, splits: Splits) -> ModelFacts:
     counted, why = f"counted with {FEW} and {MORE} samples", ""
     # most models take the first; one that computes with tensors when it is built takes the second
     for build in (_of_shapes, build_model):
-        mode = FakeTensorMode()
+        mode = fake_mode()
         try:
             with mode, warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # about tensors without memory, which the training will not have

@@ -16,7 +16,7 @@ from trueloop.op_claims.op_subject import NotTaken, OpSubject
 from trueloop.op_claims.sample import Sample, resized
 from trueloop.results.proof import Cause, Proof
 from trueloop.torch_private.custom_ops import has_fake
-from trueloop.torch_private.dispatch import FakeTensorMode
+from trueloop.torch_private.dispatch import fake_mode
 
 __all__ = ["FakeEqualsReal"]
 
@@ -73,7 +73,7 @@ def _trials(subject: OpSubject, strict: bool) -> Iterator[Trial]:
 
 
 def _fake(subject: OpSubject, sample: Sample) -> list[Any]:
-    with FakeTensorMode() as mode:
+    with fake_mode() as mode:
         return subject.results(sample.map(mode.from_tensor))
 
 

@@ -10,7 +10,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 __all__ = ["PYTREE_LOGGER", "FakeTensorMode", "TorchDispatchMode", "dispatch_modes", "is_transformed"]
-__all__ += ["operator_packet", "operator_schema", "pytree", "tracing_state", "unset_fake_temporarily"]
+__all__ += ["fake_mode", "operator_packet", "operator_schema", "pytree", "tracing_state", "unset_fake_temporarily"]
 
 # TorchDispatchMode: sees every operator call. FakeTensorMode: runs a model on shapes alone; unset_fake_temporarily:
 # real tensors inside it. pytree: flattens nested containers of tensors. 2.11+
@@ -24,3 +24,11 @@ operator_schema: Final[Callable[[Any], Any]] = attrgetter("_schema")
 operator_packet: Final[Callable[[Any], Any]] = attrgetter("_overloadpacket")
 """`aten.add` of `aten.add.Tensor`: the key of torch's flop formulas. 2.11+"""
 PYTREE_LOGGER: Final = "torch.utils._pytree"  # The logger that reports types registered twice. 2.11+
+
+
+def fake_mode() -> FakeTensorMode:
+    """Runs code on shapes alone; a kernel that asks a fake tensor for its memory is an error. By default torch gives it
+    a null pointer, and a kernel that reads there ends the CUDA context. 2.11+"""
+    mode = FakeTensorMode()
+    mode._allow_unsafe_data_ptr_access = False
+    return mode
