@@ -56,6 +56,12 @@ def nothing(_: Any, lr: float) -> None:
     assert lr
 
 
+def penalized(output: Tensor, batch: Any, _: Any) -> Tensor:
+    (slope,) = torch.autograd.grad(output.sum(), batch.inputs.requires_grad_(), create_graph=True)
+    steep: Tensor = slope.square().sum(1)
+    return steep
+
+
 RECIPE = Recipe("mine", model=net, data=data, epochs=1, batch=16, trackers=(), device="cpu")
 LOADER: Any = DataLoader(TRAIN, 16)
 PLAIN: Any = TRAIN
@@ -101,6 +107,7 @@ def test_plain_datasets_are_data(tmp_path: Path, given: Any) -> None:
         ({"model": two_arguments}, "model cannot be called: missing a required argument: 'two'"),
         ({"loss": lambda output: output.sum()}, r"loss cannot be called.*`def loss\(output, targets\)`"),
         ({"loss": lambda output, _: output.sum(1).detach()}, "no gradient flows from the recipe's loss"),
+        ({"loss": penalized}, "differentiates with respect to the inputs.*a step of your own"),
         ({"optimizer": lambda p: torch.optim.SGD(p)}, "optimizer cannot be called: got an unexpected keyword.*'lr'"),
         ({"optimizer": nothing}, "optimizer returned a NoneType, not an Optimizer"),
         ({"model": lambda: nn.Sequential(nn.Embedding(9, 2, sparse=True))}, "has sparse gradients"),
@@ -169,3 +176,26 @@ def test_a_field_that_does_not_exist_has_a_neighbor(tmp_path: Path) -> None:
     file.write_text("from trueloop import Recipe\nrecipe = Recipe('mine', model=None, data=None, epoch=3)\n")
     with pytest.raises(TrueloopError, match=r"has no field 'epoch'. Did you mean epochs"):
         load_file(file)
+
+
+class Forces(nn.Module):
+    """Its output has a derivative of its own network."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.energy = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.detach().requires_grad_()
+        with torch.enable_grad():
+            energy: Tensor = self.energy(x)
+            (slope,) = torch.autograd.grad(energy.sum(), x, create_graph=True)
+        return energy + slope.sum(1, keepdim=True)
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")  # of torch's compiler
+def test_a_second_derivative_does_not_go_with_compile(tmp_path: Path) -> None:
+    with pytest.raises(TrueloopError, match=r"has no second derivative\. No step was taken: set compile=off"):
+        trained(tmp_path, model=Forces, compile="default")
+    assert trained(tmp_path / "eager", model=Forces).ending.reason == "finished"

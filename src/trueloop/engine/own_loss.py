@@ -109,11 +109,9 @@ class OwnLoss(Task):
     def check_batch(self, output: Any, batch: Batch, at: str) -> None:
         with torch.enable_grad():  # this check runs without gradients: whether the loss has one shows on a copy
             copies = map_tensors(output, lambda t: t.detach().requires_grad_(t.is_floating_point()))
-            if self.takes_state:
-                returned = self.function(copies, batch, self.now())
-            else:
-                form = "def loss(output, targets)` or `def loss(output, batch, state)"
-                returned = call_own("loss", form, self.function, copies, batch.targets)
+            form = "def loss(output, targets)` or `def loss(output, batch, state)"
+            given = (batch, self.now()) if self.takes_state else (batch.targets,)
+            returned = call_own("loss", form, self.function, copies, *given)
         value, count, parts = _read(returned, at)
         self._check_value(value, count, batch, at)
         self._check_parts(parts, count, batch, at)

@@ -2,11 +2,13 @@
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from trueloop.errors import BadRecipe
 
 __all__ = ["call_own", "required_parameters", "takes_nothing"]
+
+NOT_IN_GRAPH: Final = "appears to not have been used in the graph"  # torch's words
 
 
 def call_own(field: str, form: str, function: Callable[..., Any], /, *arguments: Any, **options: Any) -> Any:
@@ -18,7 +20,16 @@ def call_own(field: str, form: str, function: Callable[..., Any], /, *arguments:
     except TypeError as error:
         said = f"The recipe's {field} cannot be called: {error}"
         raise BadRecipe(f"{said}. Nothing was run: write it as `{form}`.") from None
-    return function(*arguments, **options)
+    try:
+        return function(*arguments, **options)
+    except RuntimeError as error:
+        if field == "loss" and NOT_IN_GRAPH in str(error):
+            raise BadRecipe(
+                "The recipe's loss differentiates with respect to the inputs, which do not require a gradient when the "
+                "model is called. Nothing was run: write a step of your own, in which you call the model after "
+                "`inputs.requires_grad_()` (docs/training/your-own-step.md)."
+            ) from None
+        raise
 
 
 def takes_nothing(function: Any) -> bool:

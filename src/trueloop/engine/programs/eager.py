@@ -1,7 +1,7 @@
 """program=eager: forward and backward, operation by operation (or compiled by torch.compile)."""
 
 import math
-from typing import final
+from typing import Final, final
 
 from torch import Tensor
 
@@ -16,6 +16,11 @@ from trueloop.errors import BadRecipe
 from trueloop.measure.model import restored_buffers
 
 __all__ = ["Eager", "refuse_own_form"]
+
+TWICE: Final = (
+    "compile={} cannot train a model or loss that computes a derivative itself (autograd.grad with create_graph=True): "
+    "torch.compile has no second derivative. No step was taken: set compile=off."
+)
 
 
 @final
@@ -35,7 +40,12 @@ class Eager(Program):
             output = self._model(micro.inputs) if named is None else self._model(**named)
             found = self._task.loss(output, micro)
             loss = found.total / divisor
-        self._precision.scaled(loss).backward()  # type: ignore[no-untyped-call]
+        try:
+            self._precision.scaled(loss).backward()  # type: ignore[no-untyped-call]
+        except RuntimeError as error:
+            if "does not currently support double backward" in str(error):
+                raise BadRecipe(TWICE.format(self.parts.recipe.compile)) from None
+            raise
         if self._task.own_form and divisor is not math.inf:  # by identity: to compare a tensor, the host would wait
             self.parts.terms.add(found)
         return loss.detach()
