@@ -43,7 +43,7 @@ ROOMS: dict[str, str] = {
     "op_bench": "words torch torch_private profile op_claims",
     "optimizer_claims": "words torch torch_private measure claims",
     "readiness": "words checkpoint rules session",
-    "inspection": "words torch measure data checkpoint engine",
+    "inspection": "words torch torch_private measure data checkpoint engine op_claims",
     "export": "words torch torch_private measure data checkpoint engine recipes",
     "quantize": "words torch torch_private measure data engine export",
     "bench": "words torch export",

@@ -91,6 +91,13 @@ def test_as_page_as_json_and_as_picture(capsys: Captured, tmp_path: Path) -> Non
     assert told(capsys, "model", "digits", "--format", "html").startswith("<!doctype html>")
 
 
+def test_an_operation_by_any_of_its_names(capsys: Captured) -> None:
+    assert "AddBackward0" in told(capsys, "op", "torch.add", "--inputs", "f32[4,8], f32[8]")
+    parsed = json.loads(told(capsys, "op", "aten::mm", "--device", "cpu", "--format", "json"))
+    assert parsed["title"] == "torch.ops.aten.mm on f32[4,8], f32[8,5] (tried and taken)"
+    assert "no inputs are known" in told(capsys, "op", "zeros")
+
+
 def test_a_table_has_its_columns(capsys: Captured, tmp_path: Path) -> None:
     rows = "\n".join(f"{number},{'red' if number % 2 else 'blue'},{number % 3}" for number in range(60))
     (tmp_path / "t.csv").write_text(f"age,colour,kind\n{rows}\n", encoding="utf-8")
@@ -121,6 +128,13 @@ def test_wrong_words_are_one_sentence_each(capsys: Captured) -> None:
         ("tensor", "model.pt"): "Which of the 2 tensors",
         ("tensor", "model.pt:wieght"): "Did you mean weight?",
         ("tensor", "empty"): "is a folder",
+        ("op",): "Which op?",
+        ("op", "torch.ad"): "Did you mean add?",
+        ("op", "torch.ops.aten"): "cannot be called",
+        ("op", "torch.nn.Linear"): "is an nn.Module class",
+        ("op", "torch.mm", "--inputs", "f32[2,3], f32[2,3]"): "raises on the first inputs",
+        ("op", "torch.mm", "--inputs", "f32[2]", "--inputs", "f32[3]"): "give --inputs once",
+        ("model", "digits", "--inputs", "f32[2]"): "are for `inspect op`",
         ("model", "digits", "--format", "htm"): "Did you mean html?",
         ("model", "digits", "--output", "a.png"): "is for the images of a batch",
         ("model", "digits", "--output", "nowhere/a.html"): "cannot be written",

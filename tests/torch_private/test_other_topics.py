@@ -11,7 +11,13 @@ import pytest
 import torch
 from torch.profiler import profile
 
-from trueloop.torch_private.profiler import DeviceType, dump_memory_snapshot, profiler_enabled, record_memory_history
+from trueloop.torch_private.profiler import (
+    DeviceType,
+    dump_memory_snapshot,
+    overload_names,
+    profiler_enabled,
+    record_memory_history,
+)
 from trueloop.torch_private.torchscript import copy_builtin, forget_builtin
 
 
@@ -52,6 +58,13 @@ def test_profiler_enabled_and_device_type() -> None:
         assert profiler_enabled()
         torch.zeros(2).add(1)
     assert {event.device_type for event in recorded.events() or ()} == {DeviceType.CPU}
+
+
+def test_a_profile_has_the_names_of_overloads() -> None:
+    x = torch.zeros(2)
+    with profile(experimental_config=overload_names(), acc_events=True) as recorded:
+        torch.add(x, x)
+    assert ("aten::add", "Tensor") in {(event.name, event.overload_name) for event in recorded.events() or ()}
 
 
 @pytest.mark.parametrize("name", ["_record_memory_history", "_dump_snapshot"])

@@ -1,11 +1,13 @@
-"""`trueloop inspect model|checkpoint|tensor|batch ...`: what is inside, in the terminal or as a page. Nothing is
+"""`trueloop inspect model|checkpoint|tensor|batch|op ...`: what is inside, in the terminal or as a page. Nothing is
 trained."""
 
 from __future__ import annotations
 
 import argparse
+import os
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from trueloop.cli.deliver import deliver, writable, write_file
@@ -27,7 +29,7 @@ __all__ = ["inspect", "parser"]
 
 USAGE: Final = (
     "model RECIPE|RUN|FILE.py:CALLABLE [options]", "checkpoint PATH [options]", "tensor FILE[:KEY] [options]",
-    "batch RECIPE|RUN [options]",
+    "batch RECIPE|RUN [options]", "op torch.add|FILE.py:NAME [options]",
 )  # fmt: skip
 ABOUT: Final = """Show what is inside. Nothing is trained or changed:
 
@@ -37,9 +39,12 @@ ABOUT: Final = """Show what is inside. Nothing is trained or changed:
               files is executed
   tensor      shape, strides, offset, storage, and the distribution of values
   batch       the first training batch as the model gets it: values, labels,
-              images"""
+              images
+  op          from Python to the kernel: overloads, the dispatcher's table,
+              derivative, and what one call ran"""
 EXAMPLES: Final = {
     "model": "digits", "checkpoint": "runs/digits", "tensor": "model.safetensors:layer.weight", "batch": "digits",
+    "op": "torch.add",
 }  # fmt: skip
 SAMPLES: Final = 16  # Samples of a batch that are shown one by one
 
@@ -51,6 +56,9 @@ def parser() -> Parser:
     help = f"batch: samples shown one by one ({SAMPLES})"
     made.add_argument("--samples", metavar="N", type=whole_number(), default=SAMPLES, help=help)
     made.add_argument("--input", metavar="SHAPE", type=shape, help="model, of a callable: 8x3x32x32, or 8x128:int64")
+    shown = 'op: arguments, repeatable: "f32[4,8], i64[4]<8, dim=-1"'
+    made.add_argument("--inputs", metavar="TEXT", action="append", default=[], help=shown)
+    made.add_argument("--device", metavar="DEVICE", help="op: cpu or cuda (cuda where the operation takes it)")
     add_recipe_options(made, positional=False)
     made.add_report_options(quiet="")
     made.epilog = "--output FILE.png writes the images of a batch."
@@ -68,6 +76,8 @@ def inspect(arguments: list[str]) -> int:
         raise Misuse(f"Which {options.kind}? Nothing was run: {typed}.")
     if len(options.words) > (2 if options.words[0] == "tabular" else 1):
         parser().refuse(options.words[-1])
+    if options.kind != "op" and (options.inputs or options.device):
+        raise Misuse(f"--inputs and --device are for `inspect op`, not for {options.kind}. Nothing was run.")
     images = [Path(name) for name in options.output if name.endswith(".png")]
     if images and (options.kind != "batch" or options.format is not None):
         raise Misuse("--output FILE.png is for the images of a batch. Nothing was run: name a .html file.")
@@ -106,8 +116,45 @@ def _document(options: argparse.Namespace) -> Document:
 
             parts, name = _parts(options), f"the first training batch of {' '.join(options.words)}"
             return inspect_batch(_batch(parts), parts.splits.facts, options.samples, name)
+        case "op":
+            return _op(options)
         case _:
             return _model(options)
+
+
+def _op(options: argparse.Namespace) -> Document:
+    # The profiler would write lines of its own to stderr; torch reads this when it is imported.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+    from trueloop.cli.probe_op import op_samples
+    from trueloop.cli.subject_file import NAMED, named_object, object_in_file
+    from trueloop.inspection.op import inspect_op
+    from trueloop.op_claims.op_subject import kind_of
+
+    word, module = _op_path(options.words[0]), ModuleType("no file")
+    if len(options.inputs) > 1:
+        raise Misuse("`inspect op` shows one call. Nothing was run: give --inputs once.")
+    op, module = object_in_file(word) if NAMED.fullmatch(word) else (named_object(word, "inspect op", module), module)
+    kind_of(op, word)
+    name = word.rpartition(":")[2]
+    try:
+        samples, source = op_samples(options, name, op, module, None)
+    except Misuse:
+        if options.inputs or options.device:
+            raise
+        typed = '`--inputs "f32[4,8], dim=0"`, with at least one tensor'
+        source = f"No call was made, because no inputs are known that {name} takes: add {typed}."
+        return inspect_op(op, word, None, source)
+    return inspect_op(op, word, samples[0], source)
+
+
+def _op_path(word: str) -> str:
+    """`add` and `aten::add.Tensor` are understood too."""
+    import torch
+
+    space, colons, rest = word.partition("::")
+    if colons:
+        return f"torch.ops.{space}.{rest}"
+    return f"torch.{word}" if word.isidentifier() and hasattr(torch, word) else word
 
 
 def _model(options: argparse.Namespace) -> Document:

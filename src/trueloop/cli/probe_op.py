@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from trueloop.op_claims.op_subject import OpSubject
     from trueloop.op_claims.sample import Sample
 
-__all__ = ["add_op_options", "probe_named"]
+__all__ = ["add_op_options", "op_samples", "probe_named"]
 
 
 def add_op_options(parser: argparse.ArgumentParser) -> None:
@@ -86,7 +86,7 @@ def _subject(options: argparse.Namespace, target: str, op: Any, module: ModuleTy
     if options.gradient_of:
         named = options.gradient_of
         gradient = _identity if named == "identity" else call_of(named_object(named, "--gradient-of", module))
-    samples, source = _samples(options, name, op, module, reference)
+    samples, source = op_samples(options, name, op, module, reference)
     return OpSubject(
         op, name, tuple(samples), source, reference, options.against or "", gradient, options.gradient_of or "",
         ("aot_eager", "inductor"),
@@ -97,7 +97,7 @@ def _identity(x: Any, *_: Any, **__: Any) -> Any:
     return x * 1
 
 
-def _samples(
+def op_samples(
     options: argparse.Namespace, name: str, op: Any, module: ModuleType, reference: Any
 ) -> tuple[list[Sample], str]:
     """On the first device on which the operation runs."""
