@@ -48,10 +48,10 @@ ROOMS: dict[str, str] = {
     "quantize": "words torch torch_private measure data engine export",
     "bench": "words torch export",
     "serve": "words torch data export",
-    "inference": "words torch data parallel checkpoint engine session export",
+    "inference": "words torch data parallel checkpoint engine track session export",
     "cli": (
         "words torch taps rules report doctor experiment parallel checkpoint engine recipes session inspection "
-        "claims op_claims op_bench optimizer_claims readiness profile tune export quantize bench serve"
+        "claims op_claims op_bench optimizer_claims readiness profile tune export quantize bench serve inference"
     ),
 }
 """Room -> what it may import, lowest room first. A room imports only rooms above it in this list; nothing imports cli."""  # noqa: E501

@@ -72,7 +72,10 @@ def test_quick_verbs_load_no_torch(words: list[str], tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60, cwd=tmp_path, stdout=subprocess.DEVNULL)
 
 
-REPORTING = "bench check checkpoint compare export inspect load plan probe profile quantize ready recheck runs try tune"
+REPORTING = (
+    "bench check checkpoint compare evaluate export inspect load plan probe profile quantize ready recheck runs try "
+    "tune"
+)
 
 
 @pytest.mark.parametrize("verb", REPORTING.split())
@@ -296,6 +299,7 @@ REPORTS = (
     "bench",
     "inspect",
     "compare",
+    "evaluate",
     "runs",
 )
 

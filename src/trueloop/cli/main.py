@@ -28,6 +28,7 @@ GROUPS: Final = {
         "resume": "continue a stopped or killed run, bit-identical",
         "launch": "run train, or any script, on several processes or machines",
         "runs": "list runs: metric, steps, time, status",
+        "evaluate": "measure a run's best model: metrics with 95% intervals",
         "compare": "show what differs between runs, and from which step on",
         "checkpoint": "show, verify or convert a checkpoint",
         "inspect": "show a model, a checkpoint, a tensor or a batch",

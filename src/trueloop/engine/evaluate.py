@@ -1,6 +1,6 @@
 """How good the model is, without changing anything: random states fenced, modes put back, sums weighted by counts."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
@@ -44,9 +44,10 @@ def evaluate(
     peers: Peers,
     idle: Iterable[Batch] = (),
     metrics: Mapping[str, Any] = MappingProxyType({}),
+    seen: Callable[[Any, Batch], None] | None = None,
 ) -> dict[str, float]:
     """Loss and metrics over all samples of a split and all processes. `idle`: computed for other ranks, not counted.
-    `metrics`: the recipe's own."""
+    `metrics`: the recipe's own. `seen`: called with the outputs for each batch."""
     wide = torch.float32 if device.type == "mps" else torch.float64  # a mean of many losses; mps has nothing wider
     with evaluating(model):
         sums = {name: torch.zeros((), dtype=wide, device=device) for name in ("loss", "count", *task.sums)}
@@ -64,6 +65,8 @@ def evaluate(
                 sums[name] += value
             for meter in meters:
                 meter.add(output, micro)
+            if seen is not None:
+                seen(output, micro)
         for micro in idle:
             with precision.autocast():
                 call_model(model, micro.inputs)

@@ -1,6 +1,7 @@
 """Loss and metrics of a model on evaluation batches, by its recipe: in a run, and after it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 from torch import nn
@@ -25,8 +26,10 @@ def measure_model(
     precision: Precision,
     peers: Peers,
     idle: Iterable[Batch] = (),
+    seen: Callable[[Any, Batch], None] | None = None,
 ) -> dict[str, float]:
-    """`batches`: None where the recipe's own evaluation needs no data."""
+    """`batches`: None where the recipe's own evaluation needs no data. `seen`: called with the outputs for
+    each batch, except by an evaluation of the recipe's own."""
     if batches is None or recipe.evaluate is not None:
         return evaluate_own(recipe, model, batches or (), device, precision, peers)
-    return evaluate(model, batches, task, device, precision, peers, idle, recipe.metrics)
+    return evaluate(model, batches, task, device, precision, peers, idle, recipe.metrics, seen)

@@ -8,7 +8,7 @@ print(loaded.evaluate())
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, final
@@ -134,14 +134,14 @@ class Loaded:
             raise BadData("There is no sample to predict. Give at least one.")
         return _joined(outputs)
 
-    def evaluate(self, data: Any = None) -> dict[str, float]:
+    def evaluate(self, data: Any = None, *, seen: Callable[[Any, Batch], None] | None = None) -> dict[str, float]:
         """Loss and metrics of the run's task. `data`: test | valid | train, or a dataset of (inputs, target); None:
-        the test split, or else the validation split."""
+        the test split, or else the validation split. `seen`: called with the outputs for each batch."""
         trained, recipe = self._of_recipe("metrics"), self.recipe
         alone, precision = Alone(), Precision(recipe.precision, self.device)
         source = None if data is None and evaluates_without_data(recipe) else self._source(data)
         batches = EvaluationBatches(source, trained.splits, recipe, self.device, alone) if source is not None else None
-        return measure_model(self.model, batches, recipe, trained.task, self.device, precision, alone)
+        return measure_model(self.model, batches, recipe, trained.task, self.device, precision, alone, seen=seen)
 
     def _source(self, data: Any) -> Source:
         splits = self.splits
