@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["inspect", "parser"]
 
 USAGE: Final = (
-    "model RECIPE|RUN|FILE.py:CALLABLE [options]", "checkpoint PATH [options]", "tensor FILE[:KEY] [options]",
-    "batch RECIPE|RUN [options]", "op torch.add|FILE.py:NAME [options]",
+    "model RECIPE|RUN|FILE.py:CALLABLE [options]", "checkpoint PATH [options]",
+    "tensor FILE[:KEY]|EXPRESSION [options]", "batch RECIPE|RUN [options]", "op torch.add|FILE.py:NAME [options]",
 )  # fmt: skip
 ABOUT: Final = """Show what is inside. Nothing is trained or changed:
 
@@ -37,7 +37,8 @@ ABOUT: Final = """Show what is inside. Nothing is trained or changed:
               layers for a real batch
   checkpoint  names, shapes, dtypes, NaN, Inf, ties, prefixes; no code in the
               files is executed
-  tensor      shape, strides, offset, storage, and the distribution of values
+  tensor      shape, strides, offset, storage as boxes, and the distribution of
+              values; of a file, or of "torch.arange(6).view(2,3).t()"
   batch       the first training batch as the model gets it: values, labels,
               images
   op          from Python to the kernel: overloads, the dispatcher's table,

@@ -19,10 +19,11 @@ from torch import Tensor
 from trueloop.checkpoint.contents import read_weights_file
 from trueloop.errors import BadCheckpoint, did_you_mean
 
-__all__ = ["PICKLED", "Opened", "leaves_of", "open_file"]
+__all__ = ["KNOWN", "PICKLED", "Opened", "leaves_of", "open_file"]
 
 PICKLED: Final = (".pt", ".pth", ".bin", ".ckpt")
 ARRAYS: Final = (".npy", ".npz")
+KNOWN: Final = (".safetensors", *PICKLED, *ARRAYS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +65,7 @@ def open_file(path: Path) -> Opened:
         tensors = {name: value for name, value in leaves.items() if isinstance(value, Tensor)}
         others = {name: value for name, value in leaves.items() if not isinstance(value, Tensor)}
         return Opened(path, len(data), "torch, read with weights_only=True", tensors, others)
-    known = ", ".join((".safetensors", *PICKLED, *ARRAYS))
-    raise BadCheckpoint(f"{path} has an unknown file type. Nothing was shown. Known: {known}.")
+    raise BadCheckpoint(f"{path} has an unknown file type. Nothing was shown. Known: {', '.join(KNOWN)}.")
 
 
 def _bytes(path: Path) -> bytes:

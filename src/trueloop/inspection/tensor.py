@@ -1,4 +1,4 @@
-"""One tensor of a file: shape, stride, offset, shared storage, and the distribution of its values."""
+"""One tensor of a file, or of an expression: shape, stride, offset, storage, distribution of its values."""
 
 from pathlib import Path
 from typing import Any
@@ -6,9 +6,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from trueloop.inspection.expression import Step, is_expression, tensor_steps
 from trueloop.inspection.files import Opened, open_file
 from trueloop.inspection.numbers import dtype_of, histogram, same_storage, statistics_of
-from trueloop.results.document import Column, Document, Facts, Part, Table
+from trueloop.inspection.storage_boxes import draw_storage, flat_index
+from trueloop.results.document import Code, Column, Document, Facts, Part, Table
+from trueloop.torch_private.tensors import view_base
 
 __all__ = ["inspect_tensor", "split_key"]
 
@@ -22,14 +25,51 @@ def split_key(word: str) -> tuple[Path, str | None]:
 
 
 def inspect_tensor(word: str) -> Document:
-    """Raises BadCheckpoint."""
+    """A file, FILE:KEY, or an expression. Raises BadCheckpoint, Misuse."""
+    if is_expression(word):
+        return _inspect_expression(word)
     path, key = split_key(word)
     opened = open_file(path)
     name, tensor = opened.named(key)
-    parts: list[Part] = [Facts("", _layout(tensor)), _sharing(opened, name), Facts("Values", statistics_of(tensor))]
+    sharing = _sharing(opened, name)
+    parts = (Facts("", _layout(tensor)), *_drawing(tensor), *([sharing] if sharing.rows else []), *_values(tensor))
+    return Document(f"{name} in {opened.path}", parts, tuple(_remarks(opened, tensor)))
+
+
+def _inspect_expression(word: str) -> Document:
+    steps = tensor_steps(word)
+    tensor = steps[-1].tensor
+    layout = _layout(tensor) | {"device": str(tensor.device), "view of": _base(tensor)}
+    return Document(word, (Facts("", layout), _history(steps), *_drawing(tensor), *_values(tensor)))
+
+
+def _history(steps: list[Step]) -> Table:
+    rows = []
+    for step in steps:
+        strided = step.tensor.layout == torch.strided
+        place = (tuple(step.tensor.stride()), step.tensor.storage_offset()) if strided else (None, None)
+        rows.append((step.text, tuple(step.tensor.shape), *place, step.what))
+    columns = (Column("step"), Column("shape", "shape"), Column("stride"), Column("offset", "count"))
+    return Table("Step by step", (*columns, Column("view or copy")), tuple(rows))
+
+
+def _base(tensor: Tensor) -> str:
+    base = view_base(tensor)
+    if base is None:
+        return "nothing: it is not a view"
+    return f"a tensor of shape {tuple(base.shape)}, stride {tuple(base.stride())}"
+
+
+def _drawing(tensor: Tensor) -> list[Part]:
+    boxes = draw_storage(tensor)
+    return [Code(boxes, title="Storage")] if boxes else []
+
+
+def _values(tensor: Tensor) -> list[Part]:
+    if tensor.device.type == "meta":
+        return []
     bars = histogram(tensor, "Distribution")
-    shown = tuple(part for part in (*parts, *([bars] if bars else [])) if not isinstance(part, Table) or part.rows)
-    return Document(f"{name} in {opened.path}", shown, tuple(_remarks(opened, tensor)))
+    return [Facts("Values", statistics_of(tensor)), *([bars] if bars else [])]
 
 
 def _layout(tensor: Tensor) -> dict[str, Any]:
@@ -40,6 +80,7 @@ def _layout(tensor: Tensor) -> dict[str, Any]:
     layout |= {
         "stride": f"{tuple(tensor.stride())} elements",
         "storage offset": f"{tensor.storage_offset():,} elements",
+        "flat index": flat_index(tensor),
         "contiguous": _contiguous(tensor),
         "bytes": f"{tensor.numel() * tensor.element_size():,}",
         "storage": f"{storage:,} bytes",
