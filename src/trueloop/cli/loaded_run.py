@@ -46,5 +46,6 @@ def load_run(options: argparse.Namespace, verb: str) -> Loaded:
             print(f"trueloop: {each.message}", file=sys.stderr)
     if options.data is not None and loaded.splits.facts.more.get("columns"):
         own = "this recipe reads its own table"
-        raise Misuse(f"--data {options.data} is not used: {own}. Nothing was run: leave --data out.")
+        other = f"`trueloop predict {options.run} --input FILE` takes another table"
+        raise Misuse(f"--data {options.data} is not used: {own}. Nothing was run: leave --data out; {other}.")
     return loaded

@@ -29,6 +29,7 @@ GROUPS: Final = {
         "launch": "run train, or any script, on several processes or machines",
         "runs": "list runs: metric, steps, time, status",
         "evaluate": "measure a run's best model: metrics with 95% intervals",
+        "predict": "predict new inputs with a run's best model, as CSV",
         "compare": "show what differs between runs, and from which step on",
         "checkpoint": "show, verify or convert a checkpoint",
         "inspect": "show a model, a checkpoint, a tensor or a batch",

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from trueloop.errors import BadData, MissingExtra, did_you_mean
 
-__all__ = ["Columns", "Numbers", "Words", "read_columns"]
+__all__ = ["MISSING", "NO_WORD", "Columns", "Numbers", "Words", "is_number", "read_cells", "read_columns"]
 
 PIECE: Final = 10_000  # Rows per chunk; the first chunk decides whether a column is numeric or text
 MISTAKES: Final = 0.2  # A column with at most this share of text cells is numeric with mistakes; with more it is text
@@ -77,6 +77,38 @@ def read_columns(path: Path, target: str, *, only_target: bool = False, fill: bo
     return found
 
 
+def read_cells(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    """The names of the columns, and each row's number with its cells as text: for a file without a target."""
+    if not path.is_file():
+        raise BadData(f"There is no file {path}. Nothing was trained.")
+    match path.suffix.lower():
+        case ".csv" | ".tsv" | ".txt":
+            return _csv_cells(path)
+        case ".parquet" | ".pq":
+            table = _arrow_table(path)
+            rows = [["" if cell is None else _as_text(cell) for cell in row.values()] for row in table.to_pylist()]
+            return list(table.column_names), list(enumerate(rows, start=1))
+    raise BadData(f"{path} is not a .csv, .tsv or .parquet file. Nothing was trained.")
+
+
+def _csv_cells(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        try:
+            reader = csv.reader(file, delimiter=_delimiter(file.readline(), path), skipinitialspace=True, strict=True)
+            file.seek(0)
+            header = next(reader)
+            _header(path, header, "")
+            return [name.strip() for name in header], list(_whole_rows(path, reader, len(header)))
+        except UnicodeDecodeError:
+            raise BadData(f"{path} is not UTF-8 text. Nothing was trained: convert it with iconv.") from None
+        except csv.Error as error:
+            raise BadData(f"{path}, row {reader.line_num}: {error}. Nothing was trained.") from None
+
+
+def _as_text(cell: Any) -> str:
+    return str(cell).lower() if isinstance(cell, bool) else str(cell)
+
+
 def _refuse_missing(path: Path, row: int, name: str, target: str, shown: str) -> BadData:
     if name == target:
         return BadData(f"{path}, row {row}: the target column {name!r} {shown}. Remove this row from the file.")
@@ -90,7 +122,7 @@ def _place_of(path: Path, names: Sequence[str], target: str) -> None:
     """Raises BadData where the target is not a column."""
     if target in names:
         return
-    headless = sum(map(_is_number, names)) * 2 > len(names)
+    headless = sum(map(is_number, names)) * 2 > len(names)
     why = " The first row looks like data: is the header missing?" if headless else did_you_mean(target, names)
     listed = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
     raise BadData(f"{path} has no column {target!r}.{why} Nothing was trained: its columns are {listed}.")
@@ -146,7 +178,8 @@ def _header(path: Path, cells: list[str], target: str) -> tuple[dict[int, str], 
             twice = f"columns {seen[name] + 1} and {place + 1} are both called {name!r}"
             raise BadData(f"{path}, row 1: {twice}. Nothing was trained: rename one.")
         seen[name], names[place] = place, name
-    _place_of(path, list(names.values()), target)
+    if target:
+        _place_of(path, list(names.values()), target)
     return names, nameless
 
 
@@ -189,10 +222,10 @@ class _Column:
 
     def _holds_numbers(self, cells: Sequence[str], lines: Sequence[int]) -> bool:
         given = [(cell, line) for cell, line in zip(cells, lines, strict=True) if cell.strip().lower() not in MISSING]
-        texts = [(cell, line) for cell, line in given if not _is_number(cell)]
+        texts = [(cell, line) for cell, line in given if not is_number(cell)]
         if len(texts) <= MISTAKES * len(given):
             return True
-        if all(_is_number(cell.replace(",", ".")) for cell, _ in texts):
+        if all(is_number(cell.replace(",", ".")) for cell, _ in texts):
             cell, line = texts[0]
             raise BadData(
                 f"{self.path}, row {line}: column {self.name!r} holds {cell!r}, a decimal comma. Nothing was trained: "
@@ -221,7 +254,7 @@ class _Column:
     def _number(self, cell: str, line: int) -> float:
         if cell.strip().lower() in MISSING:
             return float("nan")
-        if _is_number(cell):
+        if is_number(cell):
             return float(cell)
         raise BadData(
             f"{self.path}, row {line}: column {self.name!r} holds {cell!r}, but its other values are numbers. Nothing "
@@ -239,7 +272,7 @@ class _Column:
             self.codes.append(names.setdefault(word, len(names)))
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
     try:
         float(text)
     except ValueError:
@@ -250,7 +283,7 @@ def _is_number(text: str) -> bool:
 # -- Parquet --
 
 
-def _read_parquet(path: Path, target: str, only_target: bool, fill: bool) -> Columns:
+def _arrow_table(path: Path, target: str = "", only_target: bool = False) -> Any:
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -262,11 +295,16 @@ def _read_parquet(path: Path, target: str, only_target: bool, fill: bool) -> Col
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise BadData(f"{path}: two columns are called {twice!r}. Nothing was trained: rename one.")
-        _place_of(path, names, target)
-        table = pq.read_table(path, columns=[target] if only_target else None)
+        if target:
+            _place_of(path, names, target)
+        return pq.read_table(path, columns=[target] if only_target else None)
     except (pa.ArrowException, OSError) as error:
         why = str(error).splitlines()[0]
         raise BadData(f"{path} cannot be read as Parquet ({why}). Nothing was trained.") from None
+
+
+def _read_parquet(path: Path, target: str, only_target: bool, fill: bool) -> Columns:
+    table = _arrow_table(path, target, only_target)
     columns: dict[str, Numbers | Words] = {}
     left_out: dict[str, str] = {}
     for name in table.column_names:

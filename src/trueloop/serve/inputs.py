@@ -16,6 +16,8 @@ from typing import Any, Final, NoReturn, final
 import numpy as np
 import orjson
 
+from trueloop.data.images import match_range
+from trueloop.data.table_rows import encode_cell, is_one_hot
 from trueloop.errors import BadArtifact, MissingExtra, did_you_mean
 from trueloop.export.exporter import Array
 from trueloop.results.artifact import Artifact, Port
@@ -29,10 +31,6 @@ LONG: Final = re.compile(rb"[0-9]{19}")  # A number that may need more than 64 b
 Encode = Callable[[str], Sequence[int]]
 FORMATS: Final = ("PNG", "JPEG")  # Pillow has dozens of other decoders, each of them an attack surface
 MODES: Final[Mapping[int, str]] = {1: "L", 3: "RGB", 4: "RGBA"}
-FULL: Final = 255
-NARROW: Final = 127
-"""Raw values up to this are not 8-bit brightness (the digits go to 16), so pixels are scaled to them. Above it, the
-brightest pixel of a few samples may be 254 by chance."""
 
 
 def picture(data: bytes, preprocessing: Mapping[str, Any], *, pixels: int, resize: bool) -> Array:
@@ -64,9 +62,7 @@ def picture(data: bytes, preprocessing: Mapping[str, Any], *, pixels: int, resiz
 def scaled(points: Array, preprocessing: Mapping[str, Any]) -> Array:
     """[height, width] or [height, width, channels] -> the layout and range of the model's raw samples."""
     channels_first = points[None] if points.ndim == 2 else np.moveaxis(points, -1, 0)
-    brightest = preprocessing["range"][1]
-    if brightest <= NARROW:
-        channels_first = np.round(channels_first.astype(np.float32) * (brightest / FULL)).astype(np.uint8)
+    channels_first = match_range(channels_first, preprocessing["range"][1])
     return np.ascontiguousarray(channels_first)
 
 
@@ -79,7 +75,7 @@ def row_of(row: Mapping[str, Any], columns: Sequence[Mapping[str, Any]], port: P
     missing = next((name for name in names if name not in row), None)
     if missing is not None:
         raise Refused(422, f"{where} has no column {missing!r}.")
-    one_hot = port.shape[-1] != len(columns) or all(column["kind"] == "number" for column in columns)
+    one_hot = is_one_hot(columns, port.shape[-1] or 0)
     cells = ((column, row[column["name"]], f"{where}.{column['name']}") for column in columns)
     values = [value for column, cell, place in cells for value in _encode(column, cell, one_hot, place, port)]
     return np.array(values, port.dtype)
@@ -96,16 +92,9 @@ def _encode(column: Mapping[str, Any], value: Any, one_hot: bool, where: str, po
         lowest, highest = column_range(column, port)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not lowest <= value <= highest:
             raise Refused(422, f"{where} must be a number from {lowest:g} to {highest:g}.")
-        yield (value - column["mean"]) / column["spread"]
-        return
-    if not isinstance(value, str):
+    elif not isinstance(value, str):
         raise Refused(422, f"{where} must be a string.")
-    categories = column["categories"]
-    code = categories.index(value) if value in categories else len(categories)  # the last one: not seen in training
-    if one_hot:
-        yield from (float(at == code) for at in range(len(categories) + 1))
-    else:
-        yield float(code)
+    yield from encode_cell(column, value, one_hot)
 
 
 def encoding_of(preprocessing: Mapping[str, Any]) -> Encode | None:
