@@ -303,7 +303,7 @@ def test_what_was_done_to_lr_is_said() -> None:
             {"parallel": "fsdp", "program": "compiled_step"},
             "program=compiled_step cannot compile a model that parallel=fsdp splits",
         ),
-        ({"parallel": "ddp", "program": "cuda_graphs", "device": "cuda"}, "program=cuda_graphs trains in one process"),
+        ({"parallel": "fsdp", "program": "cuda_graphs", "device": "cuda"}, "program=cuda_graphs trains in one process"),
         ({"parallel": "tp", "compile": "default"}, "set compile=off, or parallel=fsdp"),
         ({"parallel": "fsdp", "precision": "fp16", "device": "cuda"}, "set precision=bf16"),
         ({"parallel": "fsdp+tp", "tensor_ranks": 1}, "a layer is shared by at least 2"),

@@ -100,9 +100,10 @@ class OwnStep(Program):
             values = call_own("step", "def step(loop, batch)", parts.recipe.step, self._loop, batch)
         self._refuse_unapplied()
         if not self._overflow:
-            if self._updates:
+            logged = _logged(values)
+            if self._updates and "loss" not in logged:
                 self._loop.log.means.add({"loss": self._loss})
-            self._loop.log.means.add(_logged(values), weight=self._share)
+            self._loop.log.means.add(logged, weight=self._share)
         if self._updates:
             parts.precision.learn()
         taken = all(self._updates)
