@@ -100,7 +100,7 @@ def test_a_number_that_comes_from_elsewhere(tmp_path: Path) -> None:
     found = parted(
         tmp_path,
         pick="import time; now = time.perf_counter_ns(); chosen = torch.arange(16) * 0 + now % 16; "
-            "rows = rows * (1 + now % 9973)",
+        "rows = rows * (1 + now % 9973)",
     )
     assert found is not None
     assert found.kind == "outside"
