@@ -217,3 +217,15 @@ def test_what_does_not_fit_an_optimizer_is_one_sentence(
     file.write_text(OWN_SGD, encoding="utf-8")
     assert main(["probe", f"{file}:Own", *words]) == 4
     assert said in capsys.readouterr().err
+
+
+def test_an_optimizer_that_quits_does_not_end_the_probe_without_a_word(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "quits_in_step.py"
+    lines = (
+        "import torch\nclass Quits(torch.optim.SGD):\n    def step(self, closure=None):\n        raise SystemExit(3)\n"
+    )
+    file.write_text(lines, encoding="utf-8")
+    assert main(["probe", f"{file}:Quits"]) == 4
+    assert "Quits raises in its first step: SystemExit: 3. Nothing was tested" in capsys.readouterr().err

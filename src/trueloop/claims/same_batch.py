@@ -32,7 +32,7 @@ from trueloop.doctor.launch import run
 from trueloop.event import Place
 from trueloop.taps.bus import StopTheRun
 from trueloop.taps.place import here
-from trueloop.taps.tap import Patch
+from trueloop.taps.tap import Patch, undone_after
 from trueloop.torch_private.dataloader import LoaderIterator, iterated_dataset
 
 __all__ = ["SameBatch", "read_same_batch"]
@@ -153,14 +153,8 @@ class _Observer:
             Patch(torch.autograd, "backward", self._backward),  # called by Tensor.backward
             Patch(torch.amp.GradScaler, "scale", self._scale),
         ]
-        try:
-            with NoDropout():
-                yield
-        finally:
-            for handle in handles:
-                handle.remove()
-            for patch in patches:
-                patch.undo()
+        with undone_after(handles, patches), NoDropout():
+            yield
 
     def _begins(self, optimizer: Optimizer, *_: Any) -> None:
         if self._optimizer is None:

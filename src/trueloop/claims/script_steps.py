@@ -31,7 +31,7 @@ from trueloop.doctor.launch import run
 from trueloop.event import Place
 from trueloop.taps.bus import StopTheRun
 from trueloop.taps.place import here
-from trueloop.taps.tap import Patch
+from trueloop.taps.tap import Patch, undone_after
 
 __all__ = ["ScriptSteps", "StepDigest", "read_steps"]
 
@@ -106,13 +106,8 @@ class _Recorder:
         handles = (register_optimizer_step_pre_hook(self._begins), register_optimizer_step_post_hook(self._ends))
         loads = [Patch(owner, "load_state_dict", self._loading) for owner in (nn.Module, Optimizer)]
         patches = [Patch(torch, "save", self._saving), *loads]
-        try:
+        with undone_after(handles, patches):
             yield
-        finally:
-            for handle in handles:
-                handle.remove()
-            for patch in patches:
-                patch.undo()
 
     def _begins(self, optimizer: Optimizer, *_: Any) -> None:
         if id(optimizer) not in self._optimizers:

@@ -111,7 +111,7 @@ def op_samples(
             raise Misuse(f"--device {options.device} is not available here. Nothing was run.") from None
     else:
         devices = [torch.device(kind) for kind in (["cuda"] if torch.cuda.is_available() else []) + ["cpu"]]
-    error: Exception | None = None
+    error: BaseException | None = None
     for device in devices:
         samples, source = _on(options, name, op, module, reference, device)
         error = _first_error(samples, op) if samples else error
@@ -138,11 +138,11 @@ def _on(
     return derived_samples(call_of(op), reference, reference_arguments(op), device), "tried and taken"
 
 
-def _first_error(samples: list[Sample], op: Any) -> Exception | None:
+def _first_error(samples: list[Sample], op: Any) -> BaseException | None:
     from trueloop.op_claims.op_subject import call_of
 
     try:
         samples[0].copied().call(call_of(op))
-    except Exception as error:  # noqa: BLE001 - shown to the user as one sentence
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - shown to the user as one sentence
         return error
     return None

@@ -9,10 +9,9 @@ from typing import ClassVar, Final, final
 import torch
 from torch import Tensor
 
-from trueloop.op_claims.difference import Difference, difference
+from trueloop.op_claims.against_reference import compared_at_edge
 from trueloop.op_claims.op_claim import OpClaim, Trial
-from trueloop.op_claims.op_subject import NotTaken, OpSubject
-from trueloop.op_claims.sample import Sample
+from trueloop.op_claims.op_subject import OpSubject
 from trueloop.results.proof import Cause, Proof
 
 __all__ = ["EdgeValuesEqualReference"]
@@ -49,9 +48,9 @@ def _trials(subject: OpSubject) -> Iterator[Trial]:
                 continue
             for name, (value, cause) in _edges(tensor.dtype).items():
                 placed = sample.map_one(number, lambda each, value=value: _placed(each, value))  # type: ignore[misc]
-                yield Trial(f"with {name}", placed, lambda each: _compared(subject, each), cause)
+                yield Trial(f"with {name}", placed, lambda each: compared_at_edge(subject, each), cause)
             zeros = sample.map_one(number, torch.zeros_like)
-            yield Trial("all zero", zeros, lambda each: _compared(subject, each), ZERO)
+            yield Trial("all zero", zeros, lambda each: compared_at_edge(subject, each), ZERO)
 
 
 def _edges(dtype: torch.dtype) -> dict[str, tuple[float, Cause]]:
@@ -68,14 +67,3 @@ def _placed(tensor: Tensor, value: float) -> Tensor:
     changed = tensor.clone()
     changed.view(-1)[0] = value
     return changed
-
-
-def _compared(subject: OpSubject, sample: Sample) -> Difference | None:
-    expected = subject.results(sample.copied(), subject.reference)
-    try:
-        got = subject.results(sample.copied())
-    except NotTaken as error:
-        if error.refused:
-            raise
-        return Difference(f"it raises {error}")
-    return difference(got, expected, subject.truth(sample.copied()), edges=True)

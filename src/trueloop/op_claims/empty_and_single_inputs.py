@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import ClassVar, final
 
-from trueloop.op_claims.difference import Difference, difference
+from trueloop.op_claims.against_reference import compared_at_edge
 from trueloop.op_claims.op_claim import OpClaim, Trial
-from trueloop.op_claims.op_subject import NotTaken, OpSubject
-from trueloop.op_claims.sample import Sample, resized
+from trueloop.op_claims.op_subject import OpSubject
+from trueloop.op_claims.sample import resized
 from trueloop.results.proof import Cause, Proof
 
 __all__ = ["EmptyAndSingleInputs"]
@@ -38,20 +38,9 @@ def _trials(subject: OpSubject) -> Iterator[Trial]:
         sizes = sorted({size for tensor in sample.tensors() for size in tensor.shape if size > 1})
         for to in (1, 0):
             for size in sizes:
-                yield Trial("", resized(sample, size, to), lambda each: _compared(subject, each))
+                yield Trial("", resized(sample, size, to), lambda each: compared_at_edge(subject, each))
             smallest = sample
             for size in sizes:
                 smallest = resized(smallest, size, to)
             if len(sizes) > 1:
-                yield Trial("", smallest, lambda each: _compared(subject, each))
-
-
-def _compared(subject: OpSubject, sample: Sample) -> Difference | None:
-    expected = subject.results(sample.copied(), subject.reference)
-    try:
-        got = subject.results(sample.copied())
-    except NotTaken as error:
-        if error.refused:
-            raise
-        return Difference(f"it raises {error}")
-    return difference(got, expected, subject.truth(sample.copied()), edges=True)
+                yield Trial("", smallest, lambda each: compared_at_edge(subject, each))

@@ -30,7 +30,7 @@ DTYPES: Final = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 class NotTaken(Exception):
     """The operation, or its reference, does not take these inputs. `refused`: by an error that it raises itself."""
 
-    def __init__(self, error: Exception, refused: bool) -> None:
+    def __init__(self, error: BaseException, refused: bool) -> None:
         super().__init__(f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:160]}")
         self.refused = refused
 
@@ -87,7 +87,7 @@ class OpSubject:
             yield
         except NotTaken:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise NotTaken(error, refused=_is_refusal(error, opaque=self.kind not in FROM_PYTHON)) from error
 
     def truth(self, sample: Sample) -> list[Any] | None:
@@ -150,9 +150,9 @@ def _writes(function: Callable[..., Any], sample: Sample) -> bool:
     return any(not torch.equal(one.nan_to_num(), other.nan_to_num()) for one, other in pairs)
 
 
-def _is_refusal(error: Exception, opaque: bool) -> bool:
+def _is_refusal(error: BaseException, opaque: bool) -> bool:
     """Raised on purpose: by `raise`, `assert` or a check in the user's file, or by compiled code."""
-    if isinstance(error, NotImplementedError):
+    if isinstance(error, NotImplementedError):  # what torch raises for a dtype or device without a kernel
         return True
     frames = traceback.extract_tb(error.__traceback__)
     if opaque:

@@ -54,7 +54,7 @@ class ClosureIsUsed(OptimizerClaim):
             except _WithoutGradients:
                 said = "step(closure) calls the closure with gradients disabled: its backward() fails"
                 return self.fails(said, {"step": step + 1}, self.likely_first(DISABLED), subject.place)
-            except Exception as error:  # noqa: BLE001 - whatever the user's optimizer raises
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the user's optimizer raises
                 return self.fails(f"step(closure) raises {NotTaken(error)}", {"step": step + 1}, place=subject.place)
             if calls == before:
                 said = "step(closure) does not call the closure"

@@ -45,7 +45,7 @@ class GradScalerSkips(OptimizerClaim):
             scaled.seed()
             try:
                 scaler.step(scaled.optimizer)
-            except Exception as error:  # noqa: BLE001 - whatever the user's optimizer raises
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the user's optimizer raises
                 return self.fails(f"scaler.step raises {NotTaken(error)}", {"step": step + 1}, place=subject.place)
             scaler.update()
             if step != OVERFLOWS:

@@ -29,7 +29,7 @@ Groups = Callable[[list[nn.Parameter]], list[Any]]
 class NotTaken(Exception):
     """The optimizer raises an error: it does not take this. The message says which."""
 
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, error: BaseException) -> None:
         super().__init__(f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:160]}")
 
 
@@ -48,7 +48,7 @@ class OptimizerSubject:
         """Raises NotTaken for arguments that it does not take."""
         try:
             return self.make(parameters, **{**self.options, **changes})
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise NotTaken(error) from error
 
     def build_reference(self, parameters: Iterable[Any], **changes: Any) -> Optimizer:
@@ -57,7 +57,7 @@ class OptimizerSubject:
         shared = {name: value for name, value in self.defaults.items() if name in arguments_of(self.reference)}
         try:
             return self.reference(parameters, **{**shared, **self.reference_options, **changes})
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise NotTaken(error) from error
 
     @cached_property
@@ -169,7 +169,7 @@ class Training:
                 self.optimizer.step(self.gradients)  # type: ignore[arg-type]  # torch's stub
             else:
                 self.optimizer.step()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise NotTaken(error) from error
         self.taken += 1
         return loss

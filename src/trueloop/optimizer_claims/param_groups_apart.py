@@ -108,9 +108,12 @@ class ParamGroupsApart(OptimizerClaim):
         made.run(3)
         try:
             made.optimizer.add_param_group({"params": [made.parameters[1]]})
+        except Exception:  # noqa: BLE001 - whatever it raises: it refuses later groups, and the user sees the error
+            return None
+        try:
             made.run(STEPS)
-        except (NotTaken, NotImplementedError, ValueError) as error:
-            said = f"it fails after add_param_group ({error})"
+        except NotTaken as error:
+            said = f"it fails in the first steps after add_param_group ({error})"
             return self.fails(said, {"error": str(error)}, self.likely_first(LATER), subject.place)
         way = moved(start[1:], made.parameters[1:])
         if way:

@@ -67,6 +67,6 @@ def _stepped(subject: OptimizerSubject, changes: dict[str, float], *, sparse: bo
     try:
         with torch.sparse.check_sparse_tensor_invariants(True):  # type: ignore[no-untyped-call]  # set, so that torch does not warn
             optimizer.step()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise NotTaken(error) from error
     return table.detach()

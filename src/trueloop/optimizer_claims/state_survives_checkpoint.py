@@ -80,7 +80,7 @@ def _resumed(subject: OptimizerSubject, straight: Training, problem: Problem, dt
         torch.save(straight.optimizer.state_dict(), file)
         file.seek(0)
         resumed.optimizer.load_state_dict(torch.load(file, weights_only=False))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise NotTaken(error) from error
     resumed.taken = straight.taken
     return resumed

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from types import FunctionType, ModuleType
 from typing import Any, ClassVar
 
 import torch
+from torch.utils.hooks import RemovableHandle
 
 from trueloop.taps.bus import Bus
 from trueloop.taps.place import UNSEEN
 from trueloop.torch_private.compiler import compiler_callback, hide_from_compiler
 from trueloop.torch_private.torchscript import copy_builtin, forget_builtin
 
-__all__ = ["Patch", "Tap", "is_unwatched"]
+__all__ = ["Patch", "Tap", "is_unwatched", "undone_after"]
 
 _is_compiling = torch.compiler.is_compiling
 
@@ -65,6 +67,17 @@ class Patch:
             setattr(self.owner, self.name, self._original)
         else:
             delattr(self.owner, self.name)
+
+
+@contextmanager
+def undone_after(handles: Iterable[RemovableHandle], patches: Iterable[Patch]) -> Iterator[None]:
+    """Removes hooks and patches at the end of the block, whatever happens in it."""
+    with ExitStack() as stack:
+        for handle in handles:
+            stack.callback(handle.remove)
+        for patch in patches:
+            stack.callback(patch.undo)
+        yield
 
 
 def _disguised(wrapper: Callable[..., Any], original: Any, owner: Any, name: str) -> Callable[..., Any]:
