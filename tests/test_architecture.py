@@ -49,19 +49,21 @@ ROOMS: dict[str, str] = {
     "bench": "words torch export",
     "serve": "words torch data export",
     "inference": "words torch data parallel checkpoint engine track session export",
+    "labs": "words torch op_claims optimizer_claims",
     "cli": (
         "words torch taps rules report doctor experiment parallel checkpoint engine recipes session inspection "
-        "claims op_claims op_bench optimizer_claims readiness profile tune export quantize bench serve inference"
+        "claims op_claims op_bench optimizer_claims readiness profile tune export quantize bench serve inference "
+        "labs"
     ),
 }
 """Room -> what it may import, lowest room first. A room imports only rooms above it in this list; nothing imports cli."""  # noqa: E501
 
 FAMILIES = {
     "rules": "Rule", "observers": "Observer", "taps": "Tap", "claims": "Claim", "op_claims": "OpClaim", "optimizer_claims": "OptimizerClaim", "export": "Exporter", "quantize": "Scheme",  # noqa: E501
-    "crash": "explain",
+    "crash": "explain", "labs": "measure",
 }  # fmt: skip
-"""Room -> the base class (or, for crash, the function) that makes a file a member of the family."""
-DEEP = ("rules", "engine/programs")
+"""Room -> the base class (or, for crash and labs, the function) that makes a file a member of the family."""
+DEEP = ("rules", "engine/programs", "labs")
 """Rooms with one more level of folders."""
 
 MAX_FILE, P90_FILE = 600, 400

@@ -73,8 +73,8 @@ def test_quick_verbs_load_no_torch(words: list[str], tmp_path: Path) -> None:
 
 
 REPORTING = (
-    "bench check checkpoint compare evaluate export inspect load plan probe profile quantize ready recheck runs try "
-    "tune"
+    "bench check checkpoint compare evaluate export inspect lab load plan probe profile quantize ready recheck runs "
+    "try tune"
 )
 
 

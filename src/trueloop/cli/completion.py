@@ -7,6 +7,7 @@ from typing import Any, Final
 from trueloop.cli.main import VERBS, module_name
 from trueloop.cli.options import Parser, one_of
 from trueloop.errors import MissingExtra, Misuse
+from trueloop.labs.catalogue import all_labs
 from trueloop.recipes.catalogue import bundled
 
 __all__ = ["completion", "parser"]
@@ -57,6 +58,8 @@ def _all_verbs(shtab: Any) -> argparse.ArgumentParser:
         for action in own._actions:
             if action.metavar == "RECIPE":
                 action.choices = bundled()
+            elif action.metavar == "LAB":
+                action.choices = list(all_labs())
             elif action.metavar in FOLDERS or action.metavar in FILES:
                 vars(action)["complete"] = shtab.DIR if action.metavar in FOLDERS else shtab.FILE
         verbs.add_parser(verb, help=text, parents=[own], add_help=False, prog=own.prog)

@@ -46,6 +46,7 @@ GROUPS: Final = {
         "serve": "serve an exported model over HTTP",
         "load": "load-test a server and check every answer",
     },
+    "Learn": {"lab": "questions measured here, and exercises that are checked"},
     "Shell": {"completion": "print a completion script for bash or zsh"},
 }
 """Heading -> verb -> what it does. The verb's file has a function of its name (see `module_name`), and `parser()`."""
