@@ -29,7 +29,7 @@ _RECORD: Final = "`trueloop check --record DIR SCRIPT`"
 
 def event_to(event: Event) -> dict[str, Any]:
     """An event as a line of events.jsonl: strict JSON, so that other tools can read it."""
-    return {"event": type(event).__name__, **_plain(dataclasses.asdict(event))}
+    return {"event": type(event).__name__, **_plain(event)}
 
 
 def event_from(data: dict[str, Any]) -> Event:
@@ -41,12 +41,23 @@ def event_from(data: dict[str, Any]) -> Event:
 
 
 def _plain(value: Any) -> Any:
-    """JSON has no NaN and Inf: they are written as strings."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
+    """JSON has no NaN and Inf: they are written as strings. Not by `dataclasses.asdict`, which copies each value."""
+    if value is None or isinstance(value, (str, int)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+    names = _field_names(type(value))
+    return {name: _plain(getattr(value, name)) for name in names} if names else value
+
+
+@lru_cache(maxsize=None)
+def _field_names(cls: type) -> tuple[str, ...]:
+    """Empty: not a dataclass."""
+    return tuple(field.name for field in dataclasses.fields(cls)) if dataclasses.is_dataclass(cls) else ()
 
 
 @lru_cache

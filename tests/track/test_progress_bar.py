@@ -101,7 +101,7 @@ def test_it_is_drawn_a_few_times_a_second_however_often_the_loop_logs(
     for step in range(1, 1001):
         clock.now += 0.01
         bar.logged(trained(step))
-    assert 35 <= len(drawn) <= 10 / PAUSE
+    assert 15 <= len(drawn) <= 10 / PAUSE
 
 
 def test_validations_and_notes_stay_above_it_and_the_bar_goes(clock: Clock) -> None:

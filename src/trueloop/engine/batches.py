@@ -148,7 +148,7 @@ class Batches:
             epoch, first = state.epoch, state.batch
             stream = self.stream(state)
             for number in range(first, self.steps_per_epoch):
-                yield self.window(self.next_of(stream, epoch, number), number, len(self.order(epoch)[number]))
+                yield self.window(self.next_of(stream, epoch, number), number, self.order(epoch).size(number))
                 if (state.epoch, state.batch) != (epoch, number + 1):
                     break  # the epoch is over, or the run went back to a checkpoint
 

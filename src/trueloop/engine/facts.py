@@ -106,6 +106,7 @@ class EngineObserver:
         self._epochs = 0
         self._remove: Callable[[], None] = _nothing
         self._loss = self._lengths = torch.zeros(0)
+        self._weights: list[Weight] = []  # of the step that is being inspected, with their gradients
         if again:
             self.next = self._after(self.began - 1)
         if blind:  # a model of which each process has a part; a step of the user's own, which `check` observes
@@ -231,8 +232,8 @@ class EngineObserver:
             self._events += self._units.look(self._step)
         with torch.no_grad():
             gradients = [dense(parameter.grad) for parameter in self.loop.parameters if parameter.grad is not None]
-            weights = [weight.detach() for _, _, weight in self._measurable()]
-            self._lengths = norms([*gradients, *weights])
+            self._weights = self._measurable()
+            self._lengths = norms([*gradients, *(weight.detach() for _, _, weight in self._weights)])
 
     def _measurable(self) -> list[Weight]:
         """The weights with a gradient, in the order of the forward, or of registration."""
@@ -263,11 +264,11 @@ class EngineObserver:
         measured = taken and (step < MEASURED or step - self._measured >= MEASURED_APART or self._is_last(step))
         self._measured = step if measured else self._measured
         places = {key: place for place, key in enumerate(with_gradient)}
-        layers = tuple((name, weight.numel(), places[id(weight)]) for name, _, weight in self._measurable())
+        layers = tuple((name, weight.numel(), places[id(weight)]) for name, _, weight in self._weights)
         numbers = torch.cat([self._loss.detach().reshape(1).float(), self._lengths.to(self._loss.device)])
         before, self._events = [*self._events, *self._epochs_begun()], []
         stepped = self._stepped(step, bool(with_gradient)) if taken else None
-        self._loss = self._lengths = torch.zeros(0)
+        self._loss, self._lengths, self._weights = torch.zeros(0), torch.zeros(0), []
         backward, account = self._backward(step, len(with_gradient)), list(self._account(step))
         numbers = numbers.to("cpu", non_blocking=True)
         return _Glimpse(before, backward, stepped, account, measured, layers, len(with_gradient), numbers)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, final
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.optim import optimizer as torch_optimizer
@@ -34,6 +35,7 @@ class _Group:
     squares: list[Tensor]
     steps: list[Tensor]  # Views of one tensor, `count`: one addition counts for all
     count: Tensor
+    count_on_host: Any  # the same memory as a NumPy array: one addition costs a fifth; None: it is on a device
     kernel: Any
 
 
@@ -46,6 +48,7 @@ class FusedStep:
         self._groups: list[_Group] = []
         self._state: Any = None
         self._step: Any = None
+        self._no_grad = torch.no_grad()  # once: to make one takes longer than to use it
 
     def step(self, found_inf: Tensor | None = None, rate: Tensor | None = None) -> None:
         """`found_inf`: on the device; if not 0, nothing changes. `rate`: replaces the groups' learning rate."""
@@ -56,10 +59,13 @@ class FusedStep:
             self._step_via_optimizer(found_inf)
             self._prepare()
             return
-        with torch.no_grad():
+        with self._no_grad:
             for each, gradients in prepared:
                 group, (beta1, beta2) = each.group, each.group["betas"]
-                each.count.add_(1)
+                if each.count_on_host is None:
+                    each.count.add_(1)
+                else:
+                    np.add(each.count_on_host, 1, out=each.count_on_host)
                 each.kernel(
                     each.parameters, gradients, each.averages, each.squares, [], each.steps,
                     amsgrad=False, lr=group["lr"] if rate is None else scaled_rate(rate, group),
@@ -129,4 +135,5 @@ def _arguments(group: dict[str, Any], state: Any, optimizer: torch.optim.Optimiz
     averages, squares = ([state[p][name] for p in parameters] for name in ("exp_avg", "exp_avg_sq"))
     decoupled = isinstance(optimizer, torch.optim.AdamW) or group.get("decoupled_weight_decay")
     kernel = fused_adamw_ if decoupled else fused_adam_
-    return _Group(group, parameters, averages, squares, steps, count, kernel)
+    on_host = count.numpy() if count.device.type == "cpu" else None
+    return _Group(group, parameters, averages, squares, steps, count, on_host, kernel)

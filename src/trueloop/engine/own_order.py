@@ -37,6 +37,12 @@ class EpochOrder:
             return self.numbers[number * self.batch : (number + 1) * self.batch]
         return self.numbers[self.ends[number - 1] if number else 0 : self.ends[number]]
 
+    def size(self, number: int) -> int:
+        """Of a batch, without taking it."""
+        if self.ends is None:
+            return min(self.batch, len(self.numbers) - number * self.batch)
+        return self.ends[number] - (self.ends[number - 1] if number else 0)
+
     def to(self, device: torch.device) -> "EpochOrder":
         return EpochOrder(self.numbers.to(device), self.batches, self.batch, self.ends)
 

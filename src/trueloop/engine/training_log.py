@@ -18,7 +18,7 @@ from trueloop.hook import Row
 
 __all__ = ["TrainingLog"]
 
-SHOWN: Final = 0.25  # seconds between two signs of life, for the displays
+SHOWN: Final = 0.5  # seconds between two signs of life, for the displays
 SHOWN_BY_DEVICE: Final = 1.0  # the same where the host waits for the device to read the loss
 
 

@@ -22,7 +22,7 @@ from trueloop.track.log_lines import closing, metrics, opening, speed
 
 __all__ = ["ProgressBar"]
 
-PAUSE: Final = 0.25  # seconds between two drawings: faster is not read, and each takes about a millisecond
+PAUSE: Final = 0.5  # seconds between two drawings: faster is not read, and each takes about a millisecond
 LONGEST: Final = 40  # columns of the bar itself, at most
 
 
