@@ -12,7 +12,7 @@ import math
 import types
 import typing
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Final, Self, TextIO
 
@@ -54,7 +54,7 @@ def _plain(value: Any) -> Any:
     return {name: _plain(getattr(value, name)) for name in names} if names else value
 
 
-@lru_cache(maxsize=None)
+@cache
 def _field_names(cls: type) -> tuple[str, ...]:
     """Empty: not a dataclass."""
     return tuple(field.name for field in dataclasses.fields(cls)) if dataclasses.is_dataclass(cls) else ()
