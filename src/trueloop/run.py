@@ -50,7 +50,8 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
-    names = _field_names(type(value))
+    kind: type = type(value)
+    names = _field_names(kind)
     return {name: _plain(getattr(value, name)) for name in names} if names else value
 
 
