@@ -160,3 +160,16 @@ def test_a_model_that_raises_is_the_users_and_ends_with_one(capsys: Captured) ->
     said = capsys.readouterr().err
     assert "nets_of_mine.py" in said
     assert "trueloop itself failed" not in said
+
+
+def test_the_operations_of_a_recipe_and_of_a_callable(capsys: Captured) -> None:
+    out = told(capsys, "ops", "digits", "--set", "batch=8")
+    assert "Nothing is missing" in out
+    assert "aten::convolution (0 (Conv2d), 4 (Conv2d))" in out
+    page = json.loads(told(capsys, "ops", "nets_of_mine.py:Net", "--input", "2x4", "--format", "json"))
+    rows = page["parts"][-1]["rows"]
+    assert next(row for row in rows if row["operation"] == "aten::addmm")["where"] == "nets_of_mine.py:10"
+    assert "<html" in told(capsys, "ops", "nets_of_mine.Net", "--input", "2x4", "--format", "html")
+    assert "--input 8x3x32x32" in refused(capsys, "ops", "nets_of_mine.py:Net")
+    assert "Did you mean digits" in refused(capsys, "ops", "digit")
+    assert "there is no 'Nett'" in refused(capsys, "ops", "nets_of_mine.Nett", "--input", "2x4")

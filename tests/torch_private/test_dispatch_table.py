@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from trueloop.torch_private.dispatch_table import call_keys, dispatch_table, is_dispatched
+from trueloop.torch_private.dispatch_table import call_keys, dispatch_table, has_kernel, is_dispatched
 
 
 def test_the_table_names_the_kernel_of_each_key() -> None:
@@ -26,3 +26,9 @@ def test_keys_follow_the_inputs_and_the_modes_of_the_thread() -> None:
         assert call_keys([torch.zeros(2)])[0] == "AutocastCPU"
     with torch.inference_mode():
         assert "AutogradCPU" not in call_keys([torch.zeros(2)])
+
+
+def test_a_kernel_of_exactly_this_key() -> None:
+    assert has_kernel("aten::linear", "AutocastCPU")
+    assert not has_kernel("aten::add.Tensor", "AutocastCPU")
+    assert has_kernel("aten::add.Tensor", "FuncTorchBatched")

@@ -1,10 +1,11 @@
-"""`trueloop inspect model|checkpoint|tensor|batch|op ...`: what is inside, in the terminal or as a page. Nothing is
+"""`trueloop inspect model|ops|checkpoint|tensor|batch|op ...`: what is inside, in the terminal or as a page. Nothing is
 trained."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -28,13 +29,16 @@ if TYPE_CHECKING:
 __all__ = ["inspect", "parser"]
 
 USAGE: Final = (
-    "model RECIPE|RUN|FILE.py:CALLABLE [options]", "checkpoint PATH [options]",
+    "model RECIPE|RUN|FILE.py:CALLABLE [options]", "ops RECIPE|RUN|FILE.py:CALLABLE [options]",
+    "checkpoint PATH [options]",
     "tensor FILE[:KEY]|EXPRESSION [options]", "batch RECIPE|RUN [options]", "op torch.add|FILE.py:NAME [options]",
 )  # fmt: skip
 ABOUT: Final = """Show what is inside. Nothing is trained or changed:
 
   model       parameters, buffers, tied weights, and the shapes through the
               layers for a real batch
+  ops         its operations in one forward and backward that have no backward,
+              meta kernel, deterministic form, autocast rule or vmap rule
   checkpoint  names, shapes, dtypes, NaN, Inf, ties, prefixes; no code in the
               files is executed
   tensor      shape, strides, offset, storage as boxes, and the distribution of
@@ -44,8 +48,8 @@ ABOUT: Final = """Show what is inside. Nothing is trained or changed:
   op          from Python to the kernel: overloads, the dispatcher's table,
               derivative, and what one call ran"""
 EXAMPLES: Final = {
-    "model": "digits", "checkpoint": "runs/digits", "tensor": "model.safetensors:layer.weight", "batch": "digits",
-    "op": "torch.add",
+    "model": "digits", "ops": "digits", "checkpoint": "runs/digits", "tensor": "model.safetensors:layer.weight",
+    "batch": "digits", "op": "torch.add",
 }  # fmt: skip
 SAMPLES: Final = 16  # Samples of a batch that are shown one by one
 
@@ -119,6 +123,8 @@ def _document(options: argparse.Namespace) -> Document:
             return inspect_batch(_batch(parts), parts.splits.facts, options.samples, name)
         case "op":
             return _op(options)
+        case "ops":
+            return _ops(options)
         case _:
             return _model(options)
 
@@ -162,14 +168,46 @@ def _model(options: argparse.Namespace) -> Document:
     from trueloop.inspection.model import inspect_model
 
     word = options.words[0]
-    file, colon, name = word.rpartition(":")
-    if colon and file.endswith(".py"):
+    if (model := _own_model(options)) is not None:
         note = () if options.input else ("Give --input SHAPE to see the shapes through its layers.",)
-        return inspect_model(_built(Path(file), name), _zeros(options.input), word, note)
-    if options.input is not None:
-        raise Misuse(f"--input is for FILE.py:CALLABLE; {word} has its own batch. Nothing was run.")
+        return inspect_model(model, _zeros(options.input), word, note)
     parts = _parts(options)
     return inspect_model(parts.model, _batch(parts).inputs, f"the model of {' '.join(options.words)}")
+
+
+def _ops(options: argparse.Namespace) -> Document:
+    # The profiler would write lines of its own to stderr; torch reads this when it is imported.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+    from trueloop.inspection.ops import inspect_ops, plain_step, recipe_step
+
+    if (model := _own_model(options)) is not None:
+        if options.input is None:
+            typed = f"type `trueloop inspect ops {options.words[0]} --input 8x3x32x32`, or 8x128:int64"
+            raise Misuse(f"{options.words[0]} is called once, and its inputs are not known. Nothing was run: {typed}.")
+        return inspect_ops(model, plain_step(model, _zeros(options.input)), options.words[0])
+    parts = _parts(options, program="eager", compile="off")
+    return inspect_ops(parts.model, recipe_step(parts), f"the model of {' '.join(options.words)}")
+
+
+def _own_model(options: argparse.Namespace) -> nn.Module | None:
+    """Of FILE.py:CALLABLE, or of a path such as torchvision.models.resnet18; None: a recipe or a run."""
+    word: str = options.words[0]
+    file, colon, name = word.rpartition(":")
+    if colon and file.endswith(".py"):
+        return _built(Path(file), name)
+    if (
+        "." in word
+        and not Path(word).exists()
+        and all(part.isidentifier() for part in word.split("."))
+        and not is_run(word)
+    ):
+        from trueloop.cli.subject_file import named_object
+
+        sys.path.insert(0, os.getcwd())
+        return _as_model(named_object(word, "inspect", ModuleType("no file")), word)
+    if options.input is not None:
+        raise Misuse(f"--input is for FILE.py:CALLABLE; {word} has its own batch. Nothing was run.")
+    return None
 
 
 def _zeros(wanted: tuple[tuple[int, ...], str] | None) -> Any:
@@ -179,26 +217,31 @@ def _zeros(wanted: tuple[tuple[int, ...], str] | None) -> Any:
 
 
 def _built(file: Path, name: str) -> nn.Module:
-    from torch import nn
-
     from trueloop.recipes.catalogue import load_file
 
     module = load_file(file)
     found = getattr(module, name, None)
     if found is None:
         raise Misuse(f"{file} has no {name!r}.{did_you_mean(name, vars(module))} Nothing was run.")
+    return _as_model(found, f"{file}:{name}")
+
+
+def _as_model(found: Any, name: str) -> nn.Module:
+    from torch import nn
+
     model = found if isinstance(found, nn.Module) else found() if callable(found) else found
     if not isinstance(model, nn.Module):
-        raise Misuse(f"{file}:{name} is of type {type(model).__name__}, not a model. Nothing was run.")
+        raise Misuse(f"{name} is of type {type(model).__name__}, not a model. Nothing was run.")
     return model
 
 
-def _parts(options: argparse.Namespace) -> Parts:
+def _parts(options: argparse.Namespace, **changes: Any) -> Parts:
     """Of the recipe, at its first step, without hooks."""
     recipe, folder = _recipe(options)
     from trueloop.engine.assemble import assemble
 
-    return assemble(replace(recipe, trackers=(), hooks=()), DataRequest(folder, options.download, recipe.seed))
+    alone = replace(recipe, trackers=(), hooks=(), **changes)
+    return assemble(alone, DataRequest(folder, options.download, recipe.seed))
 
 
 def _batch(parts: Parts) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from trueloop.inspection.op_table import Entry
 
-__all__ = ["derivative", "missing_files", "native_entry", "native_function"]
+__all__ = ["derivative", "has_formula", "missing_files", "native_entry", "native_function"]
 
 NATIVE: Final = "ATen/native/native_functions.yaml"
 DERIVATIVES: Final = "autograd/derivatives.yaml"
@@ -60,6 +60,14 @@ def _entry(file: str, name: str) -> dict[str, Any]:
 def native_entry(name: str) -> dict[str, Any]:
     """Of 'add.Tensor'; empty: there is none."""
     return _entry(NATIVE, name)
+
+
+def has_formula(name: str) -> bool:
+    """Does derivatives.yaml say what the gradient of 'add.Tensor' is, or that it has none by nature? Without PyYAML."""
+    base, dot, overload = name.partition(".")
+    texts = _texts(DERIVATIVES)
+    text = texts.get(name) or texts.get(f"{base.removesuffix('_')}{dot}{overload}") or ""
+    return bool(text) and "not_implemented" not in text
 
 
 def derivative(name: str) -> dict[str, str]:

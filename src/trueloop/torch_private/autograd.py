@@ -2,9 +2,22 @@
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
-__all__ = ["custom_function", "mask_gradient", "result_metadata", "saved", "saved_names", "saved_result"]
+__all__ = ["custom_function", "forward_number", "mask_gradient", "node_number", "result_metadata", "saved"]
+__all__ += ["saved_names", "saved_result"]
+
+
+def forward_number() -> int:
+    """Inside a dispatch mode, in the forward: the number of the node that autograd made for this operation. 2.11+"""
+    return int(torch._C._autograd._get_sequence_nr()) - 1
+
+
+def node_number() -> int | None:
+    """Inside a dispatch mode, in a backward: the number of the node that is running; None outside a backward. 2.11+"""
+    node = torch._C._current_autograd_node()
+    return None if node is None else int(node._sequence_nr())
 
 
 def saved(node: Any, name: str, default: Any = None) -> Any:

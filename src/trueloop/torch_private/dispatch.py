@@ -1,6 +1,7 @@
 """Dispatch modes, fake tensors, operator schemas, pytrees."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from operator import attrgetter
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 __all__ = ["PYTREE_LOGGER", "FakeTensorMode", "TorchDispatchMode", "dispatch_modes", "is_transformed"]
 __all__ += ["fake_mode", "operator_packet", "operator_schema", "pytree", "tracing_state", "unset_fake_temporarily"]
+__all__ += ["vmap_without_loops"]
 
 # TorchDispatchMode: sees every operator call. FakeTensorMode: runs a model on shapes alone; unset_fake_temporarily:
 # real tensors inside it. pytree: flattens nested containers of tensors. 2.11+
@@ -32,3 +34,15 @@ def fake_mode() -> FakeTensorMode:
     mode = FakeTensorMode()
     mode._allow_unsafe_data_ptr_access = False
     return mode
+
+
+@contextmanager
+def vmap_without_loops() -> Iterator[None]:
+    """Inside, torch.vmap raises for an operation without a batching rule, instead of a loop over the samples. 2.11+"""
+    functorch: Any = torch._C._functorch
+    before = functorch._is_vmap_fallback_enabled()
+    functorch._set_vmap_fallback_enabled(False)
+    try:
+        yield
+    finally:
+        functorch._set_vmap_fallback_enabled(before)
