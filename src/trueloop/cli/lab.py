@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -55,7 +56,13 @@ def lab(arguments: list[str]) -> int:
     return _check(options) if options.file else _run(options)
 
 
+def _quiet_profiler() -> None:
+    """It would write lines of its own to stderr; torch reads this when it is imported."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+
+
 def _run(options: argparse.Namespace) -> int:
+    _quiet_profiler()
     delivery = Delivery(options)
     from trueloop.labs.run_lab import run_lab
 
@@ -67,6 +74,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _run_all(options: argparse.Namespace) -> int:
+    _quiet_profiler()
     delivery = Delivery(options)
     from trueloop.labs.run_lab import run_one_of_many
 

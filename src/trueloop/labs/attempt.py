@@ -56,7 +56,7 @@ class Attempt:
 
     def operation(
         self, name: str, reference: Callable[..., Any], against: str, *, inputs: Sequence[str] = UNARY,
-        gradient_of: Callable[..., Any] | None = None, claims: Sequence[str] = OP_CLAIMS,
+        gradient_of: Callable[..., Any] | None = None, gradient_name: str = "", claims: Sequence[str] = OP_CLAIMS,
         hints: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
         """The claims of `trueloop probe FILE:NAME --against REFERENCE`. `hints`: claim -> hint, besides the claim's
@@ -73,7 +73,7 @@ class Attempt:
             self.require(f"`{name}` is an operation", False, str(error).partition(".")[0])
         samples = parsed_samples(inputs, torch.device("cpu"))
         samples[0].copied().call(call_of(op))  # what it raises is reported as the reader's error
-        subject = OpSubject(op, name, tuple(samples), "of the lab", reference, against, gradient_of)
+        subject = OpSubject(op, name, tuple(samples), "of the lab", reference, against, gradient_of, gradient_name)
         proofs = prove_op(subject, name, [CATALOGUE.claim(claim) for claim in claims])
         self._claims(name, proofs.proofs, CATALOGUE.sentences(), hints or {})
 

@@ -61,7 +61,7 @@ def measure() -> dict[str, float]:
     used_twice(*mine).backward()
     torchs = [torch.tensor(3.0, requires_grad=True), torch.tensor(-2.0, requires_grad=True)]
     used_twice(*torchs).backward()
-    found = {}
+    found: dict[str, float] = {}
     for name, own, reference in zip("xy", mine, torchs, strict=True):
         assert reference.grad is not None
         found |= {f"d{name}, Number": own.grad, f"d{name}, torch": reference.grad.item()}

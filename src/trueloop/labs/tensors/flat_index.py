@@ -96,9 +96,9 @@ def check(attempt: Attempt) -> None:
         attempt.expect(f"flat_index finds the elements of {text}", places == values, hint)
     for shape in ordinary:
         indices = list(product(*map(range, shape)))
-        got = [tuple(index_of(flat, shape)) for flat in range(len(indices))]
+        back = [tuple(index_of(flat, shape)) for flat in range(len(indices))]
         hint = "what is left after the whole rows? divmod by the strides, first dimension first"
-        attempt.expect(f"index_of gives all indices of {shape} in order", got == indices, hint)
+        attempt.expect(f"index_of gives all indices of {shape} in order", back == indices, hint)
 
 
 LAB = Lab(code=(read,), measure=measure, answer=answer, exercise=Exercise(SKELETON, check))
