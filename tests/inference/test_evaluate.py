@@ -67,12 +67,35 @@ def test_the_text_says_that_they_agree_or_by_how_much_not(runs: Path, capsys: Ca
     changed = json.dumps({**last, "accuracy": last["accuracy"] - 0.25})
     (runs / "digits" / "metrics.jsonl").write_text(rows.replace(rows.splitlines()[-1], changed))
     try:
-        assert main(["evaluate", str(runs / "digits"), "--device", "cpu"]) == 0
+        assert main(["evaluate", str(runs / "digits"), "--device", "cpu"]) == ExitCode.FINDINGS
         printed = capsys.readouterr().out
+        assert main(["evaluate", str(runs / "digits"), "--device", "cpu", "--format", "json"]) == ExitCode.FINDINGS
+        beside = capsys.readouterr()
     finally:
         (runs / "digits" / "metrics.jsonl").write_text(rows)
     assert "differs by +0.25" in printed
-    assert "NOT what the run logged: accuracy." in printed
+    assert "digits does not give the values that it logged: accuracy " in printed
+    assert beside.err.startswith("trueloop: digits does not give the values that it logged: accuracy ")
+    assert json.loads(beside.out)["split"] == "test"
+
+
+def test_a_different_machine_may_round_differently_and_no_more(runs: Path, capsys: Captured) -> None:
+    file, rows = runs / "digits" / "run.json", (runs / "digits" / "metrics.jsonl").read_text()
+    about, last = file.read_text(), json.loads(rows.splitlines()[-1])
+
+    def code(loss: float, samples: int) -> int:
+        changed = {**last, "loss": last["loss"] * (1 + loss), "accuracy": last["accuracy"] - samples / 400}
+        (runs / "digits" / "metrics.jsonl").write_text(rows.replace(rows.splitlines()[-1], json.dumps(changed)))
+        return main(["evaluate", str(runs / "digits"), "--device", "cpu"])
+
+    try:
+        assert (code(5e-4, 0), code(0, 1)) == (1, 1)
+        there = json.loads(about)
+        file.write_text(json.dumps({**there, "machine": {**there["machine"], "torch": "2.11.0", "cuda": "H200"}}))
+        assert (code(5e-4, 0), code(0, 1), code(5e-3, 0), code(0, 3)) == (0, 0, 1, 1)
+    finally:
+        file.write_text(about)
+        (runs / "digits" / "metrics.jsonl").write_text(rows)
 
 
 @pytest.mark.parametrize(

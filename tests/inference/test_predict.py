@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -182,3 +183,80 @@ def test_a_tensor_of_a_different_shape_or_range_is_refused(runs: Path, capsys: C
         code = main(["predict", "digits", "--runs", str(runs), "--device=cpu", "--input", str(tmp_path / "a.npy")])
         assert code == ExitCode.MISUSE
         assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".pq"])
+def test_parquet_gives_what_the_csv_gives(runs: Path, capsys: Captured, tmp_path: Path, suffix: str) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    (tmp_path / "new.csv").write_text("size,colour,price\n0.5,red,1\n-1.5,blue,2\n2.25,green,0\n")
+    columns = {"price": [1.0, 2.0, 0.0], "colour": ["red", "blue", "green"], "size": [0.5, -1.5, 2.25]}
+    parquet.write_table(arrow.table(columns), tmp_path / f"new{suffix}")
+    from_csv = predicted(runs, capsys, "kind", "--input", str(tmp_path / "new.csv"))
+    assert predicted(runs, capsys, "kind", "--input", str(tmp_path / f"new{suffix}")) == from_csv
+    assert len(from_csv) == 3
+
+
+def test_without_pyarrow_parquet_is_one_sentence(
+    runs: Path, capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "new.parquet").write_bytes(b"PAR1")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    code = main(["predict", "kind", "--runs", str(runs), "--device=cpu", "--input", str(tmp_path / "new.parquet")])
+    said = capsys.readouterr().err
+    assert code in (ExitCode.TRUELOOP_FAILED, ExitCode.MISUSE)
+    assert "pyarrow" in said
+    assert "itself failed" not in said
+    assert said.count("\n") == 1
+
+
+TASKS = """
+import torch
+from torch import nn
+from trueloop import Recipe, Splits
+from trueloop.data.source import Facts
+from trueloop.data.tensors import Tensors
+
+def data(request):
+    draws = torch.Generator().manual_seed(0)
+    rows = torch.randn(64, 3, generator=draws)
+    targets = {targets}
+    source = Tensors(rows, targets)
+    return Splits(source, source, facts=Facts(inputs=(3,), classes={classes}))
+
+def model():
+    return nn.Linear(3, {outputs})
+
+fields = dict(task="{task}", epochs=4, batch=16, lr=0.1, trackers=(), device="cpu")
+recipe = Recipe(name="{task}", model=model, data=data, **fields)
+"""
+CASES = {
+    "binary": ("(rows[:, 0] > 0).float()", ("no", "yes"), 1),
+    "multilabel": ("(rows > 0).float()", ("a", "b", "c"), 3),
+}
+
+
+@pytest.mark.parametrize("task", CASES)
+def test_binary_and_multilabel_rows_say_what_python_gives(capsys: Captured, tmp_path: Path, task: str) -> None:
+    targets, classes, outputs = CASES[task]
+    recipe = tmp_path / f"{task}_of_mine.py"
+    recipe.write_text(TASKS.format(task=task, targets=targets, classes=classes, outputs=outputs))
+    assert in_child(lambda: main(["train", str(recipe), "--runs", str(tmp_path), "--quiet"])) == 0
+    np.save(tmp_path / "new.npy", np.array([[2.0, -2.0, 1.0], [-2.0, 2.0, -1.0], [-3.0, -3.0, -3.0]], np.float32))
+    rows = predicted(tmp_path, capsys, task, "--input", str(tmp_path / "new.npy"))
+    scores = trueloop.load(task, runs=tmp_path, device="cpu").predict(torch.from_numpy(np.load(tmp_path / "new.npy")))
+    chances = scores.sigmoid()
+    if task == "binary":
+        assert [row["predicted"] for row in rows] == ["yes", "no", "no"]
+        assert [float(row["probability"]) for row in rows] == pytest.approx(chances.flatten().tolist(), rel=1e-4)
+    else:
+        yes = [";".join(n for n, each in zip(classes, row, strict=True) if each > 0) for row in scores.tolist()]
+        assert [row["predicted"] for row in rows] == yes
+        assert len(set(yes)) == 3
+        for row, chance in zip(rows, chances.tolist(), strict=True):
+            assert [float(row[f"p_{name}"]) for name in classes] == pytest.approx(chance, rel=1e-4)
+    beside = predicted(tmp_path, capsys, task, "--split", "valid")
+    if task == "binary":
+        right = [row["predicted"] == {"1": "yes", "0": "no"}.get(row["target"], row["target"]) for row in beside]
+        share = trueloop.load(task, runs=tmp_path, device="cpu").evaluate()["accuracy"]
+        assert np.mean(right) == pytest.approx(share)

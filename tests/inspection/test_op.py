@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from trueloop.errors import Misuse
-from trueloop.inspection import op_files
+from trueloop.inspection import op, op_files
 from trueloop.inspection.op import inspect_op
 from trueloop.inspection.op_table import entries, walk
 from trueloop.op_claims.op_inputs import parsed_samples
@@ -128,3 +128,24 @@ def test_without_pyyaml_a_note_says_what_is_missing(monkeypatch: pytest.MonkeyPa
 def test_a_key_without_a_kernel_ends_the_walk() -> None:
     table = {key: entry for key, entry in entries("aten::add.Tensor").items() if key != "CPU"}
     assert walk(table, [torch.zeros(2)]).steps[-1][2] == "no kernel: the call raises"
+
+
+def test_the_keys_of_a_call_are_traced() -> None:
+    sheet = inspected(torch.zeros_like, "torch.zeros_like", "f32[4]")
+    what = {row[0]: row[1] for row in rows(sheet, "Keys of this call")}
+    assert what["AutogradCPU"].startswith("did not run")
+    assert what["CPU"].startswith("composite")
+    part = next(part for part in sheet.parts if isinstance(part, Table) and part.title.startswith("Keys of this call"))
+    assert part.note.startswith("Traced")
+
+
+def test_keys_that_cannot_be_traced_are_computed_and_the_note_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> list[str]:
+        raise RuntimeError("this kernel stays")
+
+    monkeypatch.setattr(op, "traced_keys", refuse)
+    sheet = inspected(torch.add, "torch.add", "f32[4], f32[4]")
+    part = next(part for part in sheet.parts if isinstance(part, Table) and part.title.startswith("Keys of this call"))
+    assert "not traced" in part.note
+    assert "this kernel stays" in part.note
+    assert part.rows[0][0] == "AutogradCPU"

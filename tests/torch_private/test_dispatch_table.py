@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from trueloop.torch_private.dispatch_table import call_keys, dispatch_table, has_kernel, is_dispatched
+from trueloop.torch_private.dispatch_table import call_keys, dispatch_table, has_kernel, is_dispatched, traced_keys
 
 
 def test_the_table_names_the_kernel_of_each_key() -> None:
@@ -32,3 +32,16 @@ def test_a_kernel_of_exactly_this_key() -> None:
     assert has_kernel("aten::linear", "AutocastCPU")
     assert not has_kernel("aten::add.Tensor", "AutocastCPU")
     assert has_kernel("aten::add.Tensor", "FuncTorchBatched")
+
+
+def test_the_kernels_that_run_note_their_keys_once_and_the_table_is_restored() -> None:
+    before, x = dispatch_table("aten::add_.Tensor"), torch.zeros(2, requires_grad=True).clone()
+    keys = ["AutogradCPU", "ADInplaceOrView", "CPU"]
+    assert traced_keys("aten::add_.Tensor", keys, lambda: x.add_(2, alpha=3)) == keys
+    assert x.tolist() == [6, 6]
+    assert dispatch_table("aten::add_.Tensor") == before
+    with torch.inference_mode():
+        y = torch.zeros(2)
+        assert traced_keys("aten::add_.Tensor", keys, lambda: y.add_(2)) == ["CPU"]
+    # The Python binding of factories excludes autograd, which no key set of the inputs shows.
+    assert traced_keys("aten::zeros_like", ["AutogradCPU", "CPU"], lambda: torch.zeros_like(x)) == ["CPU"]

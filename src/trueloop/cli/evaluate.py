@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING, Final
 
 from trueloop.cli.deliver import Delivery
@@ -10,6 +11,7 @@ from trueloop.cli.loaded_run import add_run_options, load_run
 from trueloop.cli.options import Parser, one_of
 from trueloop.cli.runs import table
 from trueloop.report.units import number
+from trueloop.results.check import ExitCode
 from trueloop.results.document import Column, Document, Table
 from trueloop.results.plain import as_plain
 
@@ -22,7 +24,9 @@ ABOUT: Final = """Measure the best weights of a run (their moving average, if th
 compare with what the run logged for them.
 
 Metrics that are computed from sums over samples get a 95% interval by a bootstrap over the samples: loss, accuracy, f1,
-mae and r2, and metrics of your own that return one value per sample. Others get none."""
+mae and r2, and metrics of your own that return one value per sample. Others get none.
+
+The exit code is 1 if a value differs from the logged one by more than rounding."""
 HEADS: Final = ["metric", "value", "95% interval", "logged", ""]
 
 
@@ -50,7 +54,10 @@ def evaluate(arguments: list[str]) -> int:
     columns = (Column("metric"), *(Column(head, "number") for head in HEADS[1:4]), Column("agreement"))
     part = Table("", columns, tuple(tuple(row) for row in cells[1:]))
     delivery.deliver_text(writers, lambda: Document(_title(result), (part,), tuple(notes)))
-    return 0
+    differing = _differing(result)
+    if differing and not delivery.in_terminal:
+        print(f"trueloop: {differing}", file=sys.stderr)  # a report that a program reads has no place for it
+    return ExitCode.FINDINGS if differing else ExitCode.CLEAN
 
 
 def _title(result: Evaluation) -> str:
@@ -84,13 +91,21 @@ def _notes(result: Evaluation) -> list[str]:
     if without:
         notes.append(f"No interval for {', '.join(without)}: not computed from sums over independent samples.")
     compared = [each for each in result.metrics if each.logged is not None]
-    apart = [each.name for each in compared if not each.agrees]
     if not compared:
         notes.append("The run logged no values for these weights on this split.")
-    elif apart:
-        causes = "Its data, its code, the torch version or the device may have changed since"
-        notes.append(f"NOT what the run logged: {', '.join(apart)}. {causes}.")
+    elif differing := _differing(result):
+        notes.append(differing)
     else:
         exact = all(each.difference == 0 for each in compared)
         notes.append(f"They agree with the values that the run logged{'' if exact else ', up to rounding'}.")
     return notes
+
+
+def _differing(result: Evaluation) -> str:
+    """Which values are not those that the run logged, beyond rounding; empty: none."""
+    apart = [each for each in result.metrics if each.logged is not None and not each.agrees]
+    if not apart:
+        return ""
+    values = ", ".join(f"{each.name} {number(each.value)} instead of {number(each.logged or 0.0)}" for each in apart)
+    causes = "its data, its code, the torch version or the device may have changed since"
+    return f"{result.run} does not give the values that it logged: {values}; {causes}."

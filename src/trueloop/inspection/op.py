@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from trueloop.errors import Misuse
-from trueloop.inspection.op_call import Call, profiled_call
+from trueloop.inspection.op_call import Call, profiled_call, traced_sample
 from trueloop.inspection.op_files import derivative, missing_files, native_entry, native_function
 from trueloop.inspection.op_table import Entry, Walk, complete_table, entries, walk
 from trueloop.op_claims.op_subject import call_of, kind_of
@@ -17,7 +17,7 @@ from trueloop.op_claims.sample import Sample
 from trueloop.results.document import Column, Document, Facts, Part, Table
 from trueloop.torch_private.custom_ops import default_overload, is_custom_op, is_operator
 from trueloop.torch_private.dispatch import operator_packet, operator_schema
-from trueloop.torch_private.dispatch_table import is_dispatched
+from trueloop.torch_private.dispatch_table import call_keys, is_dispatched, traced_keys
 
 __all__ = ["inspect_op"]
 
@@ -37,7 +37,7 @@ def inspect_op(op: Any, word: str, sample: Sample | None, source: str) -> Docume
         parts.append(_ran(call))
         if _called(call, name):
             path = walk(table, call.sample.tensors())
-            parts.append(path.table(name))
+            parts.append(path.table(name, *_trace(op, name, table, call)))
         notes += [call.note, _others(call, name)]
     else:
         notes.append(source)
@@ -165,6 +165,18 @@ def _ran(call: Call) -> Table:
     note = f"{said} Kernels of the CPU have no names in a profile." if on_cpu else said
     columns = (Column("operator"), Column("tensors"), Column("device kernels"))
     return Table("What this call ran", columns, rows, note)
+
+
+def _trace(op: Any, name: str, table: dict[str, Entry], call: Call) -> tuple[list[str], str]:
+    """The keys whose kernels ran in one more call; and why they could not be seen, or nothing."""
+    sample = traced_sample(call)
+    there = [key for key in call_keys(sample.tensors()) if key in table and not table[key].falls]
+    try:
+        ran = traced_keys(name, there, lambda: sample.call(call_of(op)))
+        return ran, "" if ran else "none of its kernels was seen in a second call."
+    except Exception as error:  # noqa: BLE001 - an operator whose kernels torch does not let us replace; it is said
+        said = str(error).strip().partition("\n")[0].rstrip(".")[:160]
+        return [], f"its kernels could not be replaced for a trace ({type(error).__name__}: {said})."
 
 
 def _sizes(shape: tuple[int, ...]) -> str:

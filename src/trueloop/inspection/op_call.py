@@ -14,7 +14,7 @@ from trueloop.op_claims.sample import Sample
 from trueloop.torch_private.dispatch import pytree
 from trueloop.torch_private.profiler import DeviceType, overload_names
 
-__all__ = ["Call", "Ran", "profiled_call"]
+__all__ = ["Call", "Ran", "profiled_call", "traced_sample"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,11 @@ def profiled_call(function: Callable[..., Any], sample: Sample) -> Call:
         plain = _call(function, sample.copied())
         note = f"Inputs that require gradients raise {type(error).__name__} ({said}): the call was made without them."
         return Call(plain.sample, plain.ran, plain.backward, note)
+
+
+def traced_sample(call: Call) -> Sample:
+    """Inputs of their own for one more such call: the operation may have written into the first."""
+    return call.sample.copied() if call.note else call.sample.copied().map(_with_gradient)
 
 
 def _with_gradient(tensor: Tensor) -> Tensor:

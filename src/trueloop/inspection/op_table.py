@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -104,14 +104,27 @@ class Walk:
         return any(key.startswith("Autograd") and not (entry is None or entry.falls or entry.is_composite)
                    for key, entry, _ in self.steps)  # fmt: skip
 
-    def table(self, name: str) -> Table:
-        rows = tuple((key, what, entry.where if entry else "") for key, entry, what in self.steps)
-        note = (
-            "Computed from the key sets of the inputs and the dispatcher's table, not traced: torch traces keys in "
-            "debug builds only."
-        )
+    def table(self, name: str, ran: Sequence[str] = (), untraced: str = "") -> Table:
+        """`ran`: the keys whose kernels were seen to run, in their order. `untraced`: why none were."""
+        rows = tuple((key, what, entry.where if entry else "") for key, entry, what in self._traced(ran))
+        note = f"Computed from the key sets of the inputs and the dispatcher's table, not traced: {untraced}"
+        if not untraced:
+            note = (
+                "Traced: for one call each kernel noted its key. Keys that fall through are skipped by the dispatcher."
+            )
         title = f"Keys of this call to {name}, highest priority first"
         return Table(title, (Column("key"), Column("what happens"), Column("registered at")), rows, note)
+
+    def _traced(self, ran: Sequence[str]) -> Iterator[tuple[str, Entry | None, str]]:
+        """The computed steps; those whose kernels did not run say so, and others that ran follow."""
+        for key, entry, what in self.steps:
+            calls, falls = ran.count(key), entry is None or entry.falls
+            if ran and not calls and not falls:
+                yield key, entry, "did not run: the Python binding, or a kernel above it, excludes this key"
+            else:
+                yield key, entry, f"{what} ({calls} times)" if calls > 1 else what
+        known = {key for key, _, _ in self.steps}
+        yield from ((key, None, "ran too") for key in dict.fromkeys(ran) if key not in known)
 
 
 def walk(table: dict[str, Entry], tensors: Iterable[Tensor]) -> Walk:
