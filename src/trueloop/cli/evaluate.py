@@ -102,7 +102,7 @@ def _notes(result: Evaluation) -> list[str]:
 
 
 def _differing(result: Evaluation) -> str:
-    """Which values are not those that the run logged, beyond rounding; empty: none."""
+    """Values that differ from the logged ones by more than rounding; empty: none."""
     apart = [each for each in result.metrics if each.logged is not None and not each.agrees]
     if not apart:
         return ""

@@ -83,7 +83,7 @@ def evaluate_run(loaded: Loaded, split: str = "") -> Evaluation:
 
 
 def _allowed(loaded: Loaded, samples: int | None) -> tuple[float, float]:
-    """By how much values may differ from those that the run logged: relative, and in samples."""
+    """By how much values may differ from the logged ones: relative, and in samples."""
     then, now = read_about(loaded.folder).get("machine") or {}, machine()
     was_on_gpu = bool(then.get("cuda")) and loaded.recipe.device != "cpu"
     alike = all(then.get(fact) == now[fact] for fact in ("torch", "cpus", "cuda"))

@@ -36,7 +36,7 @@ def traced_keys(name: str, keys: Iterable[str], call: Callable[[], Any]) -> list
     kernel to replace: the dispatcher skips it. A release build of torch prints no trace of its own. 2.11+"""
     ran: list[str] = []
     space, _, rest = name.partition("::")
-    library = torch.library.Library(space, "IMPL")
+    library: Any = torch.library.Library(space, "IMPL")  # type: ignore[no-untyped-call]
     originals = {key: torch._C._dispatch_get_computed_kernel_for_dispatch_key(name, key) for key in keys}
     operator = getattr(getattr(torch.ops, space), rest.partition(".")[0])
     schema = getattr(operator, rest.partition(".")[2] or "default")._schema
