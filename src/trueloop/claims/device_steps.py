@@ -4,7 +4,7 @@
 
 Every step but the first starts from the weights of the run in the file REFERENCE ("-": there is none), times
 1 +- PERTURBATION: a difference of one step does not grow in the next. All random numbers are drawn on the CPU, also
-those that the script draws on a GPU. Dropout, autocast and gradient scalers are off here, torch.compile and tf32 by the
+where the script draws on a GPU. Dropout, autocast and gradient scalers are off here, torch.compile and tf32 by the
 environment of the process (`PLAIN`).
 """
 
