@@ -75,6 +75,41 @@ def test_being_observed_changes_nothing(step: Any, tmp_path: Path) -> None:
         assert same_bits(state, {name: value for name, value in theirs[key].items() if name in state})
 
 
+def logarithm(loop: trueloop.Loop, batch: Any) -> Tensor:
+    """Non-finite in the fourth step."""
+    outputs = loop.model(batch.inputs)
+    loss = F.cross_entropy(outputs, batch.targets)
+    loss = loss + (outputs.square().sum() * -1).log() if loop.step == 3 else loss
+    loop.update(loss)
+    return loss
+
+
+def unguarded(loop: trueloop.Loop, batch: Any) -> None:
+    loop.optimizers["optimizer"].zero_grad()
+    loss = F.cross_entropy(loop.model(batch.inputs), batch.targets)
+    (loss + (loss * -1).log() if loop.step == 3 else loss).backward()  # type: ignore[no-untyped-call]
+    loop.optimizers["optimizer"].step()
+
+
+@pytest.mark.parametrize(
+    ("step", "on_nonfinite", "severity"),
+    [(logarithm, "stop", "error"), (logarithm, "skip", "warning"), (unguarded, "stop", "error")],
+)
+def test_a_non_finite_step_is_reported_once(step: Any, on_nonfinite: Any, severity: str, tmp_path: Path) -> None:
+    """The engine keeps it away from the weights and the observers see it in the user's code: that is one fault."""
+    recipe = trueloop.Recipe(
+        name="own", model=net, data=read, step=step, steps=6, batch=32, lr=1e-2, trackers=(), device="cpu",
+        on_nonfinite=on_nonfinite,
+    )  # fmt: skip
+    over = trueloop.train(recipe, runs=tmp_path, hooks=())
+    (found,) = [each for each in over.findings if each.name == "nan-or-inf"]
+    assert found.severity.word == severity
+    assert found.place is not None
+    assert (found.place.function, found.evidence["step"]) == (step.__name__, 3)
+    events = (over.folder / "events.jsonl").read_text(encoding="utf-8").splitlines()
+    assert sum('"event": "NotFinite"' in line for line in events) == 1
+
+
 def test_several_models_are_not_exported_but_loaded(tmp_path: Path) -> None:
     def both(loop: trueloop.Loop, batch: Any) -> Tensor:
         loss = F.cross_entropy(loop.models["student"](batch.inputs), batch.targets)

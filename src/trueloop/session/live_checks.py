@@ -6,15 +6,15 @@ runs/NAME/events.jsonl   one event per line; `trueloop recheck runs/NAME` checks
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 from typing import Final, Literal, TextIO, final
 
 from trueloop.errors import NotARun
-from trueloop.event import EpochStarted, Event, RunEnded
+from trueloop.event import EpochStarted, Event, NotFinite, RunEnded
 from trueloop.finding import Finding
-from trueloop.hook import Ending, Hook, Start
+from trueloop.hook import Ending, Hook, Row, Start
 from trueloop.report.evidence import where
 from trueloop.report.json import render
 from trueloop.results.check import NotApplicable, Outcome, Tally, Verdict
@@ -106,6 +106,8 @@ class LiveChecks(Hook):
         self._tally = Tally()
         self._record = _Record(folder / "events.jsonl", say)
         self._said: set[str] = set()
+        self._own_step = own_step
+        self._nonfinite: NotFinite | None = None  # seen in the user's own step; the engine may report it too
         self._began = monotonic()
 
     # -- called by the loop --
@@ -118,6 +120,24 @@ class LiveChecks(Hook):
         self._record.begin(kept)
 
     def heard(self, event: Event) -> None:
+        if self._own_step and isinstance(event, NotFinite):
+            if event.place is not None:
+                self._check_nonfinite()
+                self._nonfinite = event
+                return
+            if self._nonfinite is not None:
+                event, self._nonfinite = _merged(self._nonfinite, event), None
+        self._check(event)
+
+    def logged(self, row: Row) -> None:
+        self._check_nonfinite()  # the engine has reported before this row what it kept away from the weights
+
+    def _check_nonfinite(self) -> None:
+        event, self._nonfinite = self._nonfinite, None
+        if event is not None:
+            self._check(event)
+
+    def _check(self, event: Event) -> None:
         self._record.write(event)
         self._tally.hear(event)
         for finding in locate_at_model(self.checker.check(event), self._tally.home):
@@ -128,6 +148,7 @@ class LiveChecks(Hook):
         """Check the last events, print the remaining findings and write report.json."""
         if self.verdict is not None:
             return
+        self._check_nonfinite()
         passes = self._tally.counts[EpochStarted]
         self.heard(RunEnded(ending.step, None, REASON[ending.reason], passes, 0, 0))
         self._record.close()
@@ -177,6 +198,13 @@ class LiveChecks(Hook):
             failures=tuple(self.checker.failures),
             notes=(self._record.failure,) if self._record.failure else (),
         )
+
+
+def _merged(seen: NotFinite, reported: NotFinite) -> NotFinite:
+    """One event of two: the user's line and the layer, as seen in the step; by the engine, whether it was skipped."""
+    known = reported if seen.origin == "unknown" else seen
+    place, rates = seen.place, reported.learning_rates
+    return replace(known, step=reported.step, place=place, learning_rates=rates, skipped=reported.skipped)
 
 
 def _may_be_a_symptom(finding: Finding) -> bool:

@@ -59,7 +59,7 @@ class NanOrInfInInputs(Rule, code="DAT106", severity=Severity.ERROR):
             return
         target = event.operation.endswith("target")
         into = event.operation.removesuffix(", target") if target else event.layer
-        what = f"The target of {into}" if target else f"The input of {into}"
+        what = f"The target of {into}" if target else f"The input of {into}" if into else "The batch"
         which = "" if event.batch is None else f" of batch {event.batch + 1} of the epoch"
         sample = "" if event.sample is None else f", in sample {event.sample}{which}"
         yield self.finding(

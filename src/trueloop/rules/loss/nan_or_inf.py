@@ -64,7 +64,7 @@ class NanOrInf(Rule, code="LOS110", severity=Severity.ERROR):
 def _origin(event: NotFinite) -> str:
     on = "" if event.input_range is None else " on values from {:.4g} to {:.4g}".format(*event.input_range)
     if event.origin == "input":
-        batch = f"the {event.operation}" if event.operation else f"the input of {event.layer}"
+        batch = f"the {event.operation}" if event.operation else f"the input of {event.layer or 'the model'}"
         return f"{batch} already contained NaN or Inf"
     if event.origin == "weight":
         return f"the weight {event.layer} was already NaN or Inf, so an earlier step broke it"
