@@ -17,7 +17,7 @@ from trueloop.errors import CannotSave, Misuse
 from trueloop.report import print_report, render
 from trueloop.results.document import Document
 
-__all__ = ["Delivery", "deliver", "writable", "write_file"]
+__all__ = ["SUFFIXES", "Delivery", "deliver", "writable", "write_file"]
 
 SUFFIXES: Final = {".html": "html", ".json": "json", ".md": "markdown"}  # Suffix of --output -> format
 

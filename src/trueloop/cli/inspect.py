@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from trueloop.cli.deliver import deliver, writable, write_file
+from trueloop.cli.inspect_layer import LayerSubject, inspect_layer
 from trueloop.cli.named_run import is_run, path_of_run, recipe_or_run
 from trueloop.cli.options import Parser, shape, whole_number
 from trueloop.cli.recipe_options import add_recipe_options, unknown_recipe
@@ -61,12 +62,13 @@ def parser() -> Parser:
     help = f"batch: samples shown one by one ({SAMPLES})"
     made.add_argument("--samples", metavar="N", type=whole_number(), default=SAMPLES, help=help)
     made.add_argument("--input", metavar="SHAPE", type=shape, help="model, of a callable: 8x3x32x32, or 8x128:int64")
-    shown = 'op: arguments, repeatable: "f32[4,8], i64[4]<8, dim=-1"'
+    shown = 'op: arguments, repeatable: "f32[4,8], i64[4]<8, dim=-1"; with --activations: a .npy or .pt file'
     made.add_argument("--inputs", metavar="TEXT", action="append", default=[], help=shown)
+    made.add_argument("--activations", metavar="LAYER", help="model: the output of this layer; --output FILE writes it")
     made.add_argument("--device", metavar="DEVICE", help="op: cpu or cuda (cuda where the operation takes it)")
     add_recipe_options(made, positional=False)
     made.add_report_options(quiet="")
-    made.epilog = "--output FILE.png writes the images of a batch."
+    made.epilog = "--output FILE.png writes the images of a batch; .safetensors, .npz or .pt the output of a layer."
     return made
 
 
@@ -81,6 +83,10 @@ def inspect(arguments: list[str]) -> int:
         raise Misuse(f"Which {options.kind}? Nothing was run: {typed}.")
     if len(options.words) > (2 if options.words[0] == "tabular" else 1):
         parser().refuse(options.words[-1])
+    if options.activations is not None:
+        if options.kind != "model":
+            raise Misuse(f"--activations is for `inspect model`, not for {options.kind}. Nothing was run.")
+        return inspect_layer(options, _subject(options))
     if options.kind != "op" and (options.inputs or options.device):
         raise Misuse(f"--inputs and --device are for `inspect op`, not for {options.kind}. Nothing was run.")
     images = [Path(name) for name in options.output if name.endswith(".png")]
@@ -173,6 +179,37 @@ def _model(options: argparse.Namespace) -> Document:
         return inspect_model(model, _zeros(options.input), word, note)
     parts = _parts(options)
     return inspect_model(parts.model, _batch(parts).inputs, f"the model of {' '.join(options.words)}")
+
+
+def _subject(options: argparse.Namespace) -> LayerSubject:
+    """The model whose layer is asked for: of a run with its trained weights."""
+    word = options.words[0]
+    if options.inputs and options.input is not None:
+        raise Misuse("--inputs is a batch of yours, --input SHAPE one of zeros. Nothing was run: give one of them.")
+    if (model := _own_model(options)) is not None:
+        return LayerSubject(model, word, _zeros(options.input))
+    if is_run(word) and word not in bundled() and not word.endswith(".py") and (run := _trained(options)) is not None:
+        return run
+    parts = _parts(options)
+    return LayerSubject(
+        parts.model, f"the model of {' '.join(options.words)}", _batch(parts).inputs, parts.recipe, parts.splits.prepare
+    )
+
+
+def _trained(options: argparse.Namespace) -> LayerSubject | None:
+    """A run of a recipe, with the weights and the validation data that `trueloop.load` gives."""
+    import torch
+
+    from trueloop.inference.load import load
+    from trueloop.inspection.activations import prepared
+
+    loaded = load(options.words[0], data=options.data)
+    if loaded.trained is None:
+        return None
+    prepare, samples = loaded.splits.prepare, min(loaded.recipe.batch, len(loaded.trained.source[1]))
+    batch = prepared(loaded.trained.fetch(torch.arange(samples)).inputs, loaded.model, prepare)
+    title = f"{loaded.folder.name}, weights of step {loaded.trained.run['step']:,}"
+    return LayerSubject(loaded.model, title, batch, loaded.recipe, prepare)
 
 
 def _ops(options: argparse.Namespace) -> Document:

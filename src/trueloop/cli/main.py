@@ -30,6 +30,7 @@ GROUPS: Final = {
         "runs": "list runs: metric, steps, time, status",
         "evaluate": "measure a run's best model: metrics with 95% intervals",
         "predict": "predict new inputs with a run's best model, as CSV",
+        "sample": "generate text with a language model of a run",
         "compare": "show what differs between runs, and from which step on",
         "checkpoint": "show, verify or convert a checkpoint",
         "inspect": "show a model, a checkpoint, a tensor or a batch",

@@ -5,6 +5,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from trueloop.engine.call_model import call_model
 from trueloop.engine.evaluate import evaluating
 from trueloop.inspection.numbers import dtype_of
 from trueloop.measure.model import restored_buffers
@@ -45,7 +46,7 @@ def layers_of(model: nn.Module, inputs: Any) -> tuple[Table, str]:
     handles += [module.register_forward_hook(leave) for module in names]
     try:
         with evaluating(model), restored_buffers(model):
-            model(inputs)
+            call_model(model, inputs)
     finally:
         for handle in handles:
             handle.remove()
