@@ -148,3 +148,25 @@ def test_no_claim_fails_on_the_other_optimizers_of_torch(name: str, options: dic
     if not hasattr(torch.optim, name):
         pytest.skip(f"this torch has no {name}")
     assert_healthy(proofs_of(torch_case(name, options)))
+
+
+class PlainStep(torch.optim.Optimizer):
+    """`step(self)`, as in many tutorials."""
+
+    def __init__(self, params: Any, lr: float = 0.01) -> None:
+        super().__init__(params, {"lr": lr})
+
+    @torch.no_grad()
+    def step(self) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            for weight in group["params"]:
+                if weight.grad is not None:
+                    weight.sub_(weight.grad, alpha=group["lr"])
+
+
+def test_a_step_that_takes_no_closure_is_tested_too() -> None:
+    subject = OptimizerSubject(PlainStep, "PlainStep", {}, torch.optim.SGD, "torch.optim.SGD")
+    names = ("same-trajectory", "optimizers-are-independent", "step-writes-weights-only")
+    proofs = prove_optimizer(subject, "PlainStep", [OPTIMIZER_CLAIMS.claim(name) for name in names])
+    assert proofs.failures == ()
+    assert [proof.result for proof in proofs.proofs] == ["holds"] * 3

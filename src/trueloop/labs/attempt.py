@@ -13,9 +13,9 @@ import torch
 
 from trueloop.errors import Misuse
 from trueloop.results.lab import Check
-from trueloop.results.proof import Proof
+from trueloop.results.proof import Proofs
 
-__all__ = ["Attempt", "check_attempt"]
+__all__ = ["Attempt", "ClaimFailed", "check_attempt"]
 
 OP_CLAIMS: Final = (
     "forward-equals-reference", "result-independent-of-layout", "empty-and-single-inputs", "gradient-equals-reference",
@@ -26,6 +26,10 @@ OPTIMIZER_CLAIMS: Final = (
     "same-trajectory", "state-survives-checkpoint", "param-groups-apart", "parameters-without-gradient-stay",
     "learning-rate-is-read-each-step", "optimizers-are-independent", "step-writes-weights-only",
 )  # fmt: skip
+
+
+class ClaimFailed(Exception):
+    """A test of trueloop raised by itself."""
 
 
 class _Ended(Exception):
@@ -74,8 +78,8 @@ class Attempt:
         samples = parsed_samples(inputs, torch.device("cpu"))
         samples[0].copied().call(call_of(op))  # what it raises is reported as the reader's error
         subject = OpSubject(op, name, tuple(samples), "of the lab", reference, against, gradient_of, gradient_name)
-        proofs = prove_op(subject, name, [CATALOGUE.claim(claim) for claim in claims])
-        self._claims(name, proofs.proofs, CATALOGUE.sentences(), hints or {})
+        proved = prove_op(subject, name, [CATALOGUE.claim(claim) for claim in claims])
+        self._claims(name, proved, CATALOGUE.sentences(), hints or {})
 
     def optimizer(
         self, name: str, reference: Callable[..., Any], against: str, *, options: Mapping[str, Any] | None = None,
@@ -95,13 +99,13 @@ class Attempt:
             subject.needs_closure  # noqa: B018 - builds it and takes a step
         except NotTaken as error:
             self.require(f"`{name}` takes a step", False, _hint_of(error.__cause__), str(error))
-        proofs = prove_optimizer(subject, name, [CATALOGUE.claim(claim) for claim in claims])
-        self._claims(name, proofs.proofs, CATALOGUE.sentences(), hints or {})
+        proved = prove_optimizer(subject, name, [CATALOGUE.claim(claim) for claim in claims])
+        self._claims(name, proved, CATALOGUE.sentences(), hints or {})
 
-    def _claims(
-        self, name: str, proofs: Sequence[Proof], sentences: Mapping[str, str], hints: Mapping[str, str]
-    ) -> None:
-        for proof in proofs:
+    def _claims(self, name: str, proved: Proofs, sentences: Mapping[str, str], hints: Mapping[str, str]) -> None:
+        if proved.failures:
+            raise ClaimFailed("\n".join(proved.failures))
+        for proof in proved.proofs:
             cause = f"{proof.causes[0].what}? {proof.causes[0].check}" if proof.causes else proof.measured
             hint = hints.get(proof.claim) or cause
             what = f"{name}, {sentences[proof.claim].removesuffix('.')}"
@@ -117,6 +121,8 @@ def check_attempt(check: Callable[[Attempt], None], module: ModuleType) -> tuple
             check(attempt)
     except _Ended:
         pass
+    except ClaimFailed:
+        raise  # not the reader's mistake
     except Exception as error:  # noqa: BLE001 - whatever the reader's code raises is the answer
         said = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:200]}"
         attempt.expect("the code runs", False, _hint_of(error), f"{_place(error, module)}raises {said}")

@@ -106,5 +106,8 @@ def _draws_in_step(training: Training) -> bool:
     training.gradients()
     with fence(7):
         before = torch.get_rng_state()
-        training.optimizer.step(training.gradients if training.closure else None)  # type: ignore[arg-type]
+        if training.closure:
+            training.optimizer.step(training.gradients)  # type: ignore[arg-type]  # torch's stub
+        else:
+            training.optimizer.step()  # a `step(self)` without a closure is common
         return not torch.equal(before, torch.get_rng_state())
