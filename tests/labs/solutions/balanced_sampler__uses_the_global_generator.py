@@ -1,0 +1,29 @@
+# hint: use a torch.Generator of your own
+import torch
+from torch.utils.data import Sampler
+
+
+class BalancedSampler(Sampler):
+    def __init__(self, labels, seed=0):
+        self.labels, self.seed, self.epoch = list(labels), seed, 0
+
+    def set_epoch(self, epoch):
+        self.epoch = epoch
+
+    def _classes(self):
+        labels = torch.tensor(self.labels)
+        return [(labels == label).nonzero().flatten() for label in labels.unique()]
+
+    def __len__(self):
+        return max(map(len, self._classes())) * len(self._classes())
+
+    def __iter__(self):
+        torch.manual_seed(self.seed * 100_003 + self.epoch)
+        largest = max(map(len, self._classes()))
+        chosen = []
+        for indices in self._classes():
+            rounds = -(-largest // len(indices))
+            parts = [indices[torch.randperm(len(indices))] for _ in range(rounds)]
+            chosen.append(torch.cat(parts)[:largest])
+        order = torch.cat(chosen)
+        yield from order[torch.randperm(len(order))].tolist()
