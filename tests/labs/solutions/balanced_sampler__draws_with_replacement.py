@@ -20,8 +20,6 @@ class BalancedSampler(Sampler):
     def __iter__(self):
         draws = torch.Generator().manual_seed(self.seed * 100_003 + self.epoch)
         largest = max(map(len, self._classes()))
-        chosen = []
-        for indices in self._classes():
-            chosen.append(indices[torch.randint(len(indices), (largest,), generator=draws)])
+        chosen = [indices[torch.randint(len(indices), (largest,), generator=draws)] for indices in self._classes()]
         order = torch.cat(chosen)
         yield from order[torch.randperm(len(order), generator=draws)].tolist()
