@@ -2,25 +2,12 @@ import torch
 from torch.optim import Optimizer
 
 
-<<<<<<< HEAD
 class AdamW(Optimizer):
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2):
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
 
     @torch.no_grad()
     def step(self):
-=======
-class MyAdamW(Optimizer):
-    def __init__(self, params, lr=0.001, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
->>>>>>> 3549f31a (Labs of modules and optimizers: a model walked, hooks, SGD and AdamW as exercises, weights moved, bit-exact twice, initializations)
         for group in self.param_groups:
             lr, (beta1, beta2) = group["lr"], group["betas"]
             for p in group["params"]:
@@ -28,7 +15,6 @@ class MyAdamW(Optimizer):
                     continue
                 g, state = p.grad, self.state[p]
                 if not state:
-<<<<<<< HEAD
                     state.update(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
                 state["t"] += 1
                 p.mul_(1 - lr * group["weight_decay"])
@@ -37,14 +23,3 @@ class MyAdamW(Optimizer):
                 m = state["m"] / (1 - beta1 ** state["t"])
                 v = state["v"] / (1 - beta2 ** state["t"])
                 p.sub_(lr * m / (v.sqrt() + group["eps"]))
-=======
-                    state.update(t=torch.tensor(0.0), m=torch.zeros_like(p), v=torch.zeros_like(p))
-                state["t"] += 1
-                t = state["t"].item()
-                p.mul_(1 - lr * group["weight_decay"])
-                state["m"].mul_(beta1).add_(g, alpha=1 - beta1)
-                state["v"].mul_(beta2).addcmul_(g, g, value=1 - beta2)
-                root = (state["v"] / (1 - beta2**t)).sqrt().add_(group["eps"])
-                p.addcdiv_(state["m"], root, value=-lr / (1 - beta1**t))
-        return loss
->>>>>>> 3549f31a (Labs of modules and optimizers: a model walked, hooks, SGD and AdamW as exercises, weights moved, bit-exact twice, initializations)
