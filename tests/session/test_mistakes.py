@@ -83,8 +83,9 @@ def trained(folder: Path, **fields: Any) -> Trained:
         [TRAIN[i] for i in range(48)],
         LOADER,
         Splits(LOADER, LOADER),
+        {"train": TRAIN, "validation": VALID},
     ],
-    ids=["dataset", "pair", "without validation", "splits of datasets", "list", "loader", "splits of loaders"],
+    ids=["dataset", "pair", "without validation", "splits of datasets", "list", "loader", "splits of loaders", "names"],
 )
 def test_plain_datasets_are_data(tmp_path: Path, given: Any) -> None:
     assert trained(tmp_path, data=lambda _: given).ending.reason == "finished"
@@ -96,7 +97,8 @@ def test_plain_datasets_are_data(tmp_path: Path, given: Any) -> None:
         ({"data": lambda _: LOADER, "batch": 8}, "batch=8, and its loader gives batches of 16"),
         ({"data": lambda _: (ROWS, LABELS)}, "returned a tuple. Nothing was trained: return a dataset"),
         ({"data": lambda _: None}, "returned None. Nothing was trained"),
-        ({"data": lambda _: {"train": TRAIN}}, "returned a dict"),
+        ({"data": lambda _: {"first": TRAIN}}, "returned a dict of first. Nothing was trained: there is no 'train'"),
+        ({"data": lambda _: {"x": ROWS, "y": LABELS}}, "returned a dict. Nothing was trained: return a dataset"),
         ({"data": lambda _: Splits(NO_DATA)}, "returned None. Nothing was trained"),
         ({"data": lambda _: []}, "The training data is empty. Nothing was trained"),
         ({"data": lambda _: HEADS}, "task=multiclass needs targets as one tensor, not a dict"),

@@ -13,6 +13,8 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from tests.session.killed import assert_survives
+from trueloop.data.accept import as_splits
+from trueloop.engine.loader_state import gives_ready_batches
 from trueloop.engine.loader_stream import LoaderStream, as_stream
 from trueloop.errors import BadData
 from trueloop.recipe.recipe import Recipe
@@ -105,6 +107,9 @@ LOADERS: dict[str, tuple[Any, str]] = {
     ),
     "streamed": (streamed, STATE),
     "streamed by workers": (lambda: stateful(streamed(), 2), "Random numbers that its workers draw are not"),
+    "streamed in batches": (lambda: streamed().batch(8), STATE),
+    "streamed in batches of tensors": (lambda: streamed().with_format("torch").batch(8), STATE),
+    "streamed in shuffled batches": (lambda: streamed().batch(8).shuffle(seed=1, buffer_size=2), BUFFER),
     "shuffle buffer": (buffered, BUFFER),
     "shuffle buffer in a loader": (lambda: DataLoader(buffered(), batch_size=8), BUFFER),
     "shuffle buffer in a stateful loader": (lambda: stateful(buffered()), BUFFER),
@@ -140,6 +145,40 @@ def test_a_stream_continues_where_it_was(kind: str) -> None:
         resumed.state_dict()  # as the engine does before its first step
         assert read(resumed, BATCHES - place) == batches[place:], place
         resumed.close()
+
+
+@pytest.mark.parametrize("stream", [streamed().batch(8), streamed().with_format("torch").batch(8).take(3)])
+def test_ready_batches_are_taken_as_they_are(stream: Any) -> None:
+    taken = opened(lambda: stream)
+    batch = taken.next()
+    assert batch["x"].tolist() == list(range(8))
+    assert not gives_ready_batches(streamed().map(dict, batched=True))
+
+
+def ragged() -> Any:
+    return datasets.Dataset.from_dict({"x": [[1.0] * (3 + i % 2) for i in range(16)]}).to_iterable_dataset()
+
+
+@pytest.mark.parametrize(
+    ("stream", "sentence"),
+    [
+        (lambda: ragged().batch(8), r"'x' of a batch has rows of 3 and of 4 values. Pad them before `.batch\(\)`"),
+        (ragged, "'x' of sample 0 of a batch is \\[3\\], of sample 1 of a batch \\[4\\]. Pad them in the tokenizer"),
+    ],
+)
+def test_rows_of_different_lengths_are_one_sentence(stream: Any, sentence: str) -> None:
+    with pytest.raises(BadData, match=sentence):
+        opened(stream).next()
+
+
+def test_a_dataset_dict_is_data_by_the_names_of_its_splits() -> None:
+    splits = {"train": rows(), "validation": rows().select(range(4)), "test": rows().select(range(5)), "other": rows()}
+    taken = as_splits(datasets.DatasetDict(splits), lambda *_: None)
+    assert [len(each) for each in (taken.train, taken.valid, taken.test) if each is not None] == [SAMPLES, 4, 5]
+    with pytest.raises(BadData, match=r"a DatasetDict of first. Nothing was trained: there is no 'train'.*\['first'\]"):
+        as_splits(datasets.DatasetDict(first=rows()), lambda *_: None)
+    with pytest.raises(BadData, match=r"name the split to validate on, as in .*\['validation_matched'\]"):
+        as_splits(datasets.DatasetDict(train=rows(), validation_matched=rows()), lambda *_: None)
 
 
 @pytest.mark.parametrize("dataset", [plain, Placed])

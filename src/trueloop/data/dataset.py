@@ -13,7 +13,7 @@ from trueloop.data.source import Batch, Source
 from trueloop.data.stream import as_batch
 from trueloop.errors import BadData
 
-__all__ = ["Dataset", "collate_rows"]
+__all__ = ["Dataset", "collate_rows", "collate_stream", "convert_batch"]
 
 
 def collate_rows(items: list[Any]) -> Any:
@@ -21,6 +21,30 @@ def collate_rows(items: list[Any]) -> Any:
     if isinstance(items[0], Mapping):
         items = [{key: _as_tensor(value) for key, value in item.items()} for item in items]
     return default_collate(items)
+
+
+def collate_stream(items: list[Any]) -> Any:
+    """The same for the samples of a stream, which have no numbers: BadData for dicts that cannot be stacked."""
+    try:
+        return collate_rows(items)
+    except (RuntimeError, TypeError, ValueError) as error:
+        pairs = [(f"sample {number} of a batch", item) for number, item in enumerate(items)]
+        why = _unequal_columns(pairs) if isinstance(items[0], Mapping) else None
+        if why is None:
+            raise
+        raise BadData(why) from error
+
+
+def convert_batch(batch: Any) -> Any:
+    """A ready batch, as Hugging Face's `.batch(n)` makes it: its lists of rows become tensors."""
+    if not isinstance(batch, Mapping):
+        return batch
+    for key, rows in batch.items():
+        lengths = {len(row) for row in rows if isinstance(row, list)} if isinstance(rows, list) else set()
+        if len(lengths) > 1:
+            some = f"rows of {min(lengths)} and of {max(lengths)} values"
+            raise BadData(f"{key!r} of a batch has {some}. Pad them before `.batch()`: padding='max_length'.")
+    return {key: _as_tensor(rows) for key, rows in batch.items()}
 
 
 def _as_tensor(value: Any) -> Any:

@@ -17,7 +17,14 @@ from trueloop.engine.checkpoints import Stateful
 from trueloop.measure.randomness import GlobalRandomStates, fence
 from trueloop.torch_private.dataloader import forget_workers
 
-__all__ = ["gives_samples", "is_torchdata", "restart_torchdata", "some_worker_ended", "trusted_state"]
+__all__ = [
+    "gives_ready_batches",
+    "gives_samples",
+    "is_torchdata",
+    "restart_torchdata",
+    "some_worker_ended",
+    "trusted_state",
+]
 
 WITHOUT: Final = "without state_dict"
 DRAWS: Final = "whose workers draw random numbers, which its state_dict does not hold"
@@ -29,6 +36,16 @@ def gives_samples(given: Any) -> bool:
     if hasattr(given, "__getitem__") and hasattr(given, "__len__"):
         return False
     return isinstance(given, IterableDataset) or type(given).__module__.partition(".")[0] == "datasets"
+
+
+def gives_ready_batches(dataset: Any) -> bool:
+    """A stream of Hugging Face after `.batch(n)`, which is a `map` with a function of that library."""
+    for each in _operations(dataset):
+        if getattr(each, "batched", False):
+            function = getattr(each, "function", None)
+            module, name = getattr(function, "__module__", ""), getattr(function, "__name__", "")
+            return module.startswith("datasets.") and name.startswith("_batch")
+    return False
 
 
 def is_torchdata(loader: Any) -> bool:
@@ -70,15 +87,17 @@ def _draws(loader: Any) -> bool:
 
 
 def _has_shuffle_buffer(dataset: Any) -> bool:
-    """Of a Hugging Face dataset that streams: `shuffle` is somewhere in its chain of operations."""
+    return any(getattr(each, "buffer_size", None) is not None for each in _operations(dataset))
+
+
+def _operations(dataset: Any) -> Iterator[Any]:
+    """Of a Hugging Face dataset that streams: `map`, `shuffle` and so on, the last one first."""
     waiting = [getattr(dataset, "_ex_iterable", None)]
     while waiting:
         each = waiting.pop()
-        if getattr(each, "buffer_size", None) is not None:
-            return True
+        yield each
         waiting += [inner for inner in (getattr(each, "ex_iterable", None),) if inner is not None]
         waiting += list(getattr(each, "ex_iterables", None) or ())
-    return False
 
 
 def restart_torchdata(loader: Any) -> None:

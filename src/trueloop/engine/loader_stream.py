@@ -12,11 +12,12 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, default_collate
 
-from trueloop.data.dataset import Dataset, collate_rows
+from trueloop.data.dataset import Dataset, collate_stream, convert_batch
 from trueloop.data.source import Batch
 from trueloop.data.stream import Stream
 from trueloop.engine.checkpoints import Stateful
 from trueloop.engine.loader_state import (
+    gives_ready_batches,
     gives_samples,
     is_torchdata,
     restart_torchdata,
@@ -48,14 +49,15 @@ def as_stream(given: Any, recipe: Recipe, *, train: bool) -> Stream | None:
             "give an object whose __iter__ starts again (a DataLoader, an IterableDataset), or a trueloop.Stream."
         )
     if gives_samples(given):
-        micro = -(-recipe.batch // recipe.accumulate)
+        micro, ready = -(-recipe.batch // recipe.accumulate), gives_ready_batches(given)
+        size = recipe.batch if train else recipe.evaluation_batch or micro
         given = DataLoader(
             given,
-            batch_size=recipe.batch if train else recipe.evaluation_batch or micro,
-            drop_last=train and recipe.drop_last,
+            batch_size=None if ready else size,
+            drop_last=train and recipe.drop_last and not ready,
             num_workers=recipe.workers,
             prefetch_factor=recipe.prefetch if recipe.workers else None,
-            collate_fn=collate_rows,
+            collate_fn=convert_batch if ready else collate_stream,
         )
     return LoaderStream(given, recipe.seed)
 
