@@ -6,6 +6,8 @@ from __future__ import annotations
 import functools
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -20,6 +22,7 @@ from tests.conftest import in_child
 from tests.session.stopping import at_forward, recipe_of, signalling
 from tests.torture.bits import differences, remains
 from tests.torture.recipes import SCENARIOS, network
+from tests.waiting import until
 from trueloop.cli.train import exit_code
 from trueloop.recipe.recipe import Recipe
 from trueloop.session.folder import read_about
@@ -128,3 +131,62 @@ def test_a_run_shielded_from_a_closed_terminal_stays_shielded(tmp_path: Path) ->
         return exit_code(train(recipe, name=run.name, runs=run.parent, hooks=[], hand_on_signals=False).ending)
 
     assert in_child(work) == 0
+
+
+PLAYING = """
+import os, pathlib, signal, time
+import torch
+from torch import nn
+import trueloop
+
+def data(request):
+    inputs = torch.randn(64, 4, generator=torch.Generator().manual_seed(0))
+    return trueloop.Splits(trueloop.Tensors(inputs, inputs[:, :2].argmax(1)))
+
+def step(loop, batch):
+    loss = nn.functional.cross_entropy(loop.model(batch.inputs), batch.targets)
+    loop.update(loss)
+    return loss
+
+def evaluate(models):
+    with torch.no_grad():
+        models[0].weight.mul_(2)  # as if other weights were swapped in
+    torch.randn(5)
+    if pathlib.Path("ask").exists():
+        pathlib.Path("evaluating").touch()
+        try:
+            while pathlib.Path("ask").exists():
+                pathlib.Path("alive").touch()
+        except Exception:
+            pass
+    with torch.no_grad():
+        models[0].weight.div_(2)
+    return {"score": models[0].weight.sum().item()}
+
+recipe = trueloop.Recipe("playing", model=lambda: nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 2)),
+    data=data, step=step, evaluate=evaluate, metric="score", steps=12, batch=16, lr=0.01, evaluate_every=5,
+    save_every=100, log_every=1, device="cpu", trackers=())
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_evaluation_of_your_own_without_data_ends_at_a_signal(tmp_path: Path, number: signal.Signals) -> None:
+    """In a real process, whose `evaluate(models)` would not end: saved, with the weights before it, and exact."""
+    (tmp_path / "playing.py").write_text(PLAYING, encoding="utf-8")
+    command = [sys.executable, "-m", "trueloop"]
+    subprocess.run([*command, "train", "playing.py", "--name", "undisturbed"], cwd=tmp_path, check=True)
+    (tmp_path / "ask").touch()
+    with subprocess.Popen([*command, "train", "playing.py", "--name", "stopped"], cwd=tmp_path) as process:
+        try:
+            until(lambda: (tmp_path / "evaluating").exists() or process.poll() is not None, "it evaluates")
+            process.send_signal(number)
+            assert process.wait(60) == 128 + number
+        finally:
+            process.kill()
+    run = tmp_path / "runs" / "stopped"
+    about = read_about(run)
+    assert (about["status"], about["step"]) == ("signal", 5)
+    assert remains(run)["last checkpoint"]["about"]["step"] == 5
+    (tmp_path / "ask").unlink()
+    subprocess.run([*command, "resume", "runs/stopped"], cwd=tmp_path, check=True)
+    assert not list(differences(remains(tmp_path / "runs" / "undisturbed"), remains(run)))

@@ -15,7 +15,7 @@ import torch
 from trueloop.hook import Ending
 from trueloop.parallel.peers import Peers
 
-__all__ = ["Interrupted", "Stop", "StopTogether", "catch_signals", "ignore_signals"]
+__all__ = ["Abandoned", "Interrupted", "Stop", "StopTogether", "catch_signals", "ignore_signals"]
 
 Item = TypeVar("Item")
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # SIGHUP: the terminal was closed
@@ -28,6 +28,10 @@ class Interrupted(Exception):
     """A signal asked the run to stop in the middle of an evaluation."""
 
 
+class Abandoned(BaseException):
+    """A signal, raised inside code that nothing else could stop. Not an Exception: that code may catch those."""
+
+
 @final
 class Stop:
     """Why a run ends early."""
@@ -36,11 +40,26 @@ class Stop:
         self.signal = 0  # The signal that asked this process for it; 0: none
         self.agreed = 0  # The signal by which all processes stop; 0: none
         self.ending: Ending | None = None
+        self._raises = False
+
+    @contextmanager
+    def raising(self) -> Iterator[None]:
+        """A signal raises Abandoned inside, wherever the code is. Only around code whose effects are undone then."""
+        try:
+            self._raises = True
+            if self.signal:
+                raise Abandoned
+            yield
+        finally:
+            self._raises = False
 
     def ask(self, number: int, frame: FrameType | None = None) -> None:
         if self.signal == signal.SIGINT and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.signal = number
+        if self._raises:
+            self._raises = False
+            raise Abandoned
 
 
 @final

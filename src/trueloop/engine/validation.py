@@ -2,9 +2,11 @@
 
 import math
 import time
-from typing import final
+from dataclasses import replace
+from typing import Any, Final, final
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from trueloop.data.source import Source
 from trueloop.engine.batches import EvaluationBatches
@@ -13,11 +15,14 @@ from trueloop.engine.measure_model import measure_model
 from trueloop.engine.own_evaluation import evaluates_without_data
 from trueloop.engine.parts import Parts
 from trueloop.engine.state import State
-from trueloop.engine.stop import Interrupted, Stop, StopTogether
+from trueloop.engine.stop import Abandoned, Interrupted, Stop, StopTogether
 from trueloop.engine.training_log import TrainingLog
 from trueloop.hook import Ending, Row
+from trueloop.recipe.recipe import Recipe
 
 __all__ = ["Validation"]
+
+KEPT_TWICE: Final = 1 << 26  # elements of a model that are copied before an evaluation which a signal may end anywhere
 
 
 @final
@@ -83,10 +88,10 @@ class Validation:
         how = (parts.recipe, parts.task, parts.device, parts.precision, sharers)
         together = StopTogether(self.stop, parts.peers, parts.device)
         if source is None or evaluates_without_data(parts.recipe):
-            if together.asked():  # now: nothing can interrupt it later
+            if together.asked():
                 raise Interrupted
             parts.share_buffers(model)
-            return measure_model(model, None, *how)
+            return self._measure_without_data(model, *how)
         if source not in self._batches:
             self._batches[source] = EvaluationBatches(source, parts.splits, parts.recipe, parts.device, sharers)
         parts.share_buffers(model)
@@ -98,3 +103,26 @@ class Validation:
             return measure_model(model, watched, *how, idle)
         finally:
             parts.strategy.settle(model)
+
+    def _measure_without_data(self, model: nn.Module, recipe: Recipe, *how: Any) -> dict[str, float]:
+        """By the user's own code alone, which may take minutes: a signal ends it at once, and what it has changed in
+        the models until then is undone. Several processes wait for its end, because others may wait for this one in
+        it; so does a model that is too large to be kept twice."""
+        models = dict.fromkeys((model, self.parts.model))
+        held: list[Tensor] = [each for one in models for each in (*one.parameters(), *one.buffers())]
+        if self.parts.peers.world > 1 or sum(each.numel() for each in held) > KEPT_TWICE or recipe.evaluate is None:
+            return measure_model(model, None, recipe, *how)
+        evaluate, before = recipe.evaluate, [each.clone() for each in held]
+
+        def stoppable(models: Any) -> Any:
+            with self.stop.raising():
+                return evaluate(models)
+
+        try:
+            return measure_model(model, None, replace(recipe, evaluate=stoppable), *how)
+        except Abandoned:
+            with torch.no_grad():
+                for each, value in zip(held, before, strict=True):
+                    each.copy_(value)
+            self.stop.agreed = self.stop.signal
+            raise Interrupted from None
