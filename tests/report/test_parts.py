@@ -104,3 +104,10 @@ def test_small_tiles_are_enlarged_and_large_ones_left() -> None:
     assert (enlarged(RED).width, enlarged(RED).rgb) == (64, b"\xff\x00\x00" * 64 * 64)
     large = Tile(100, 80, bytes(24000))
     assert enlarged(large) is large
+
+
+def test_a_logarithmic_axis_over_many_powers_has_labels_that_fit() -> None:
+    from trueloop.report.svg import MOST_POWERS, ticks
+
+    assert 5 < len(ticks(1e-30, 1e27, True)) <= MOST_POWERS
+    assert ticks(1.0, 1e6, True) == [10.0**exponent for exponent in range(7)]

@@ -26,6 +26,7 @@ compared with the measurement (exit code 1 if one is contradicted). Without a na
 
 Some labs have an exercise: --start writes it, with the task in its docstring; NAME FILE.py checks it and gives hints.
 Solved exercises and measured answers are kept as proofs in ~/.local/share/trueloop/labs, or in TRUELOOP_LABS."""
+QUICK: Final = 20  # Seconds of an ordinary lab
 
 
 def parser() -> Parser:
@@ -66,6 +67,9 @@ def _run(options: argparse.Namespace) -> int:
     delivery = Delivery(options)
     from trueloop.labs.run_lab import run_lab
 
+    seconds = entry_named(options.name).seconds
+    if seconds > QUICK and delivery.in_terminal and not delivery.quiet:
+        print(f"Measuring; this lab takes about {seconds} s ...", file=sys.stderr, flush=True)
     run = run_lab(options.name)
     if lost := keep_run(run):
         run = replace(run, notes=(lost,))

@@ -44,8 +44,9 @@ def _article(run: LabRun) -> Document:
 
 def _sentence(text: str, holds: bool) -> Item:
     if holds:
-        return Item("", text, "good")
-    return Item("contradicted", f"{text} The measurement on this machine contradicts this sentence.", "error")
+        return Item("", text, "good", badge="measured")
+    said = f"{text} The measurement on this machine contradicts this sentence."
+    return Item("", said, "error", badge="contradicted")
 
 
 def _tone(run: LabRun) -> Tone:
@@ -111,7 +112,8 @@ def _exercise(result: ExerciseCheck) -> Document:
 
 def _check(check: Check) -> Iterator[Item]:
     measured = f": {check.measured}" if check.measured else ""
-    yield Item("", f"{check.what}{measured}", "good" if check.holds else "error")
+    tone: Tone = "good" if check.holds else "error"
+    yield Item("", f"{check.what}{measured}", tone, badge="passed" if check.holds else "failed")
     if not check.holds and check.hint:
         yield Item("hint", check.hint)
 

@@ -32,6 +32,7 @@ POINTS: Final = 300  # Points drawn of a line: more cannot be distinguished at t
 MARKS: Final = 12  # non-finite values of a line that are marked one by one
 LOG_FROM: Final = 30.0
 """An `auto` axis is logarithmic from this ratio of largest to smallest value: else the end of a loss is a flat line."""
+MOST_POWERS: Final = 12  # Labels of a logarithmic axis, at most: more of them overlap
 TINY: Final = 1e-300  # below it, a logarithm is at the end of what floats can hold
 
 
@@ -172,6 +173,7 @@ def ticks(low: float, high: float, log: bool) -> list[float]:
     if log:
         exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
         factors = (1,) if len(exponents) > 4 else (1, 2, 5)
+        exponents = exponents[:: -(-len(exponents) // MOST_POWERS)]
         every = (factor * 10.0**exponent for exponent in exponents for factor in factors)
         return [value for value in every if low <= value <= high]
     rough = (high - low) / 5

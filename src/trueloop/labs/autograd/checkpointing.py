@@ -72,7 +72,7 @@ class Way:
 def measure() -> dict[str, Way]:
     torch.set_num_threads(1)  # for CPU time without threads that wait; it is restored behind the lab
     ways: dict[str, Step] = {"plain": plain, "4 segments": in_segments(4), "16 segments": in_segments(BLOCKS)}
-    x = torch.randn(256, 256)
+    x = torch.randn(128, 256)
 
     def step(model: nn.Sequential, way: Step) -> None:
         way(model, x).square().mean().backward()
@@ -94,7 +94,7 @@ def measure() -> dict[str, Way]:
 def answer(page: Page, measured: dict[str, Way]) -> None:
     rows = [(name, way.after_forward / 2**20, way.peak / 2**20, way.seconds * 1e3) for name, way in measured.items()]
     columns = ("way", "alive after forward, MB", "most at any time, MB", "CPU ms a step")
-    page.table(f"{BLOCKS} blocks, 256 samples of 256 numbers", columns, rows)
+    page.table(f"{BLOCKS} blocks, 128 samples of 256 numbers", columns, rows)
     peaks = tuple(way.peak / 2**20 for way in measured.values())
     page.show(Bars("Layer outputs alive, most at any time, MB", tuple(measured), peaks))
     whole, few, many = measured["plain"], measured["4 segments"], measured["16 segments"]

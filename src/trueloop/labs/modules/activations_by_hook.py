@@ -3,7 +3,10 @@
 A forward hook is called with a module, its inputs and its output. It needs no change of the model, works on every layer
 by its name, and goes away by `remove()`. What it keeps must be detached: a kept output holds the whole graph behind it.
 
-You will collect the outputs of one layer over some batches, export them as safetensors, and read them again.
+You will collect the outputs of one layer over some batches, export them as safetensors, and read them again. For a
+recipe, a run or a file of yours, one command does it:
+
+    trueloop inspect model digits --activations 1 --output layer.safetensors
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from trueloop.inspection.activations import layer_outputs
 from trueloop.labs.lab import Lab, Page
 
 __all__ = ["LAB"]
@@ -53,6 +57,7 @@ class Measured:
     output_unchanged: bool
     hooks_left: int
     right: bool
+    same_as_inspect: bool
     alive_if_kept: bool
     alive_if_detached: bool
 
@@ -73,6 +78,7 @@ def measure() -> Measured:
         torch.equal(before, model(batches[0])),
         len(collected(model, "1", batches[:1])) - len(batches[0]),
         torch.allclose(values, wanted, atol=1e-6),
+        torch.equal(layer_outputs(model, "1", batches[0])["output"], values[:8]),
         inner_is_alive(detach=False),
         inner_is_alive(detach=True),
     )
@@ -88,6 +94,7 @@ def answer(page: Page, measured: Measured) -> None:
     page.says(
         "The hook sees what the layer computes, for every sample once.", measured.right and measured.shape[0] == 19
     )
+    page.says("`trueloop inspect model --activations` gives the same tensor.", measured.same_as_inspect)
     page.says("The file gives back the same numbers.", measured.reloaded_equal)
     gone = measured.output_unchanged and measured.hooks_left == 0
     page.says("The model's outputs do not change, and after `remove()` the hook is gone.", gone)
