@@ -1,6 +1,6 @@
 """GPT-2 124M on random tokens: tokens per second and memory of plain torch and of our engine.
 
-    python benchmarks/gpt2.py [--only NAMES] [--steps 150] [--rounds 1] [--json FILE] [--tiny]
+    python benchmarks/gpt2.py [--only NAMES] [--steps 150] [--rounds 1] [--json FILE] [--tiny] [--kernels]
 
 12 layers, 12 heads, width 768, vocabulary 50,304, tied embedding, no dropout; steps of 16 x 1024 tokens; AdamW on
 float32 weights. Each contender trains in a process of its own, one after the other; with --rounds 2 all of them again,
@@ -17,8 +17,14 @@ and the better of each counts.
     *-narrow                    the same with the stream between the blocks in bf16, as where a whole model is cast;
     else it is float32
     *-cudnn                     the same with cuDNN's attention instead of torch's flash attention
+    *-mlp                       the same with our linear + GELU + linear (`trueloop.kernels.mlp`)
+    *-fp8-scores                the scores of the vocabulary as products in float8, their gradients in bf16
+    *-32                        32 x 1024 tokens a step
+    *-fp8                       the same with the products of the blocks' linear layers in float8 (forward and the
+                                gradient of the input; the gradient of the weight in bf16)
     ours-autotuned              compile=max-autotune-no-cudagraphs; takes minutes, so only with --only
 
+--kernels shows, for each contender that is an own loop, which kernels a step's time goes to.
 Memory is the most that torch had allocated during the timed steps. --tiny: a small model on whatever is there, nothing
 compiled; it shows that this file runs.
 """
@@ -42,6 +48,8 @@ from torch import Tensor, nn
 
 import trueloop
 from trueloop.hook import Row
+from trueloop.kernels import linear_cross_entropy
+from trueloop.kernels.mlp import mlp
 from trueloop.recipes.shakespeare import GPT
 
 WARM_UP = 5
@@ -91,6 +99,7 @@ class Job(NamedTuple):
     steps: int
     device: str
     may_compile: bool
+    kernels: bool = False
 
 
 class Measured(NamedTuple):
@@ -112,11 +121,21 @@ class Scored(nn.Module):
         return F.cross_entropy(answer, targets.flatten())
 
 
-def by_hand(precision: str, compiled: bool, job: Job, *, fused_loss: bool = False, narrow: bool = False) -> Measured:
+def by_hand(
+    precision: str,
+    compiled: bool,
+    job: Job,
+    *,
+    fused_loss: bool = False,
+    narrow: bool = False,
+    change: Callable[[GPT], None] = lambda _: None,
+) -> Measured:
     """zero_grad, forward, loss, backward, step."""
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
     torch.manual_seed(0)
-    model = Scored(job.size.model(unprojected=fused_loss, narrow=narrow)).to(job.device)
+    network = job.size.model(unprojected=fused_loss, narrow=narrow)
+    change(network)
+    model = Scored(network).to(job.device)
     options: dict[str, Any] = {"fused": True} if compiled else {}
     optimizer = torch.optim.AdamW(model.parameters(), lr=6e-4, betas=(0.9, 0.95), weight_decay=0.1, **options)
     forward = torch.compile(model) if compiled and job.may_compile else model
@@ -135,7 +154,95 @@ def by_hand(precision: str, compiled: bool, job: Job, *, fused_loss: bool = Fals
             loss = forward(inputs[part], targets[part])
         loss.backward()
         optimizer.step()
-    return Measured(job.size.tokens() * steps / (_now(job.device) - begun), _gigabytes(job.device))
+    rate = job.size.tokens() * steps / (_now(job.device) - begun)
+    if job.kernels:
+        _show_kernels(lambda: _step(forward, optimizer, around, inputs[part], targets[part]))
+    return Measured(rate, _gigabytes(job.device))
+
+
+def _step(forward: Any, optimizer: torch.optim.Optimizer, around: Any, inputs: Tensor, targets: Tensor) -> None:
+    optimizer.zero_grad()
+    with around:
+        loss = forward(inputs, targets)
+    loss.backward()
+    optimizer.step()
+
+
+def _show_kernels(step: Callable[[], None]) -> None:
+    """On standard error, since the parent reads the last line of standard output."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiled:
+        for _ in range(5):
+            step()
+        torch.cuda.synchronize()
+    events = sorted(profiled.key_averages(), key=lambda each: -each.self_device_time_total)
+    whole = sum(each.self_device_time_total for each in events)
+    print(f"{whole / 5e3:.2f} ms of kernels a step", file=sys.stderr)
+    for event in events[:28]:
+        share = event.self_device_time_total / whole
+        print(
+            f"{event.self_device_time_total / 5e3:8.3f} ms {share:6.1%} {event.count // 5:4} x {event.key[:110]}",
+            file=sys.stderr,
+        )
+
+
+class OurMLP(nn.Module):
+    """A block's MLP by our kernel; its weights are the ones of the `nn.Sequential` it replaces."""
+
+    def __init__(self, plain: nn.Sequential) -> None:
+        super().__init__()
+        self.first, self.second = plain[0], plain[2]
+
+    def forward(self, stream: Tensor) -> Tensor:
+        return mlp(stream, self.first.weight, self.first.bias, self.second.weight, self.second.bias)  # type: ignore[arg-type]
+
+
+def with_our_mlp(model: GPT) -> None:
+    for block in model.blocks:
+        block.mlp = OurMLP(block.mlp)  # type: ignore[arg-type]
+
+
+E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
+
+
+def _float8(tensor: Tensor, kind: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Scaled so that its largest value is the largest of float8; and what undoes the scale."""
+    scale = (tensor.abs().amax().float() / torch.finfo(kind).max).clamp(min=1e-12)
+    return (tensor.float() / scale).to(kind), scale
+
+
+class _Float8Product(torch.autograd.Function):
+    """x @ weight.T with both in float8; in the backward the gradient of x too, and that of the weight in bf16."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        (left, scale), (right, other) = _float8(x, E4M3), _float8(weight, E4M3)
+        return torch._scaled_mm(left, right.t(), scale_a=scale, scale_b=other, out_dtype=x.dtype, use_fast_accum=True)
+
+    @staticmethod
+    def backward(ctx: Any, arrived: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        x, weight = ctx.saved_tensors
+        (left, scale), (right, other) = _float8(arrived, E5M2), _float8(weight.t(), E4M3)
+        of_x = torch._scaled_mm(left, right.contiguous().t(), scale_a=scale, scale_b=other, out_dtype=x.dtype)
+        return of_x, arrived.t() @ x
+
+
+class Float8Linear(nn.Module):
+    def __init__(self, plain: nn.Linear) -> None:
+        super().__init__()
+        self.weight, self.bias = plain.weight, plain.bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        kind = torch.get_autocast_dtype(x.device.type)
+        y: Tensor = _Float8Product.apply(x.flatten(0, -2).to(kind), self.weight.to(kind))  # type: ignore[no-untyped-call]
+        return (y + self.bias.to(kind)).view(*x.shape[:-1], len(self.weight))
+
+
+def with_float8(model: GPT) -> None:
+    for block in model.blocks:
+        block.attention.qkv = Float8Linear(block.attention.qkv)  # type: ignore[arg-type, union-attr]
+        block.attention.out = Float8Linear(block.attention.out)  # type: ignore[arg-type, union-attr]
+        block.mlp[0], block.mlp[2] = Float8Linear(block.mlp[0]), Float8Linear(block.mlp[2])  # type: ignore
 
 
 class Rates(trueloop.Hook):
@@ -203,6 +310,29 @@ def with_cudnn(contender: Callable[[Job], Measured]) -> Callable[[Job], Measured
     return run
 
 
+def with_float8_scores(contender: Callable[[Job], Measured]) -> Callable[[Job], Measured]:
+    """The scores of the vocabulary as products of float8 numbers, one scale for the weight; their gradients in bf16."""
+    last: list[Any] = [None, None, None]
+
+    def score(hidden: Tensor, table: Tensor, scores: Tensor) -> None:
+        if last[0] is not table:  # the chunks of a step share it
+            last[:] = table, *_float8(table, E4M3)
+        left, scale = _float8(hidden, E4M3)
+        kind = scores.dtype
+        torch._scaled_mm(left, last[1].t(), scale, last[2], out_dtype=kind, use_fast_accum=True, out=scores)
+
+    def run(job: Job) -> Measured:
+        linear_cross_entropy._score = score
+        return contender(job)
+
+    return run
+
+
+def _twice(job: Job) -> Job:
+    """Twice the tokens a step: another training, with half as many launches and updates for a token."""
+    return job._replace(size=job.size._replace(batch=2 * job.size.batch), steps=job.steps // 2)
+
+
 CONTENDERS: dict[str, Callable[[Job], Measured]] = {
     "eager-fp32": lambda job: by_hand("fp32", False, job),
     "eager-tf32": lambda job: by_hand("tf32", False, job),
@@ -216,6 +346,18 @@ CONTENDERS: dict[str, Callable[[Job], Measured]] = {
     "compiled-narrow": lambda job: by_hand("bf16", True, job, fused_loss=True, narrow=True),
     "ours-narrow": lambda job: ours(job, narrow=True),
     "ours-graphed-narrow": lambda job: graphed(job, narrow=True),
+    "compiled-narrow-cudnn": with_cudnn(lambda job: by_hand("bf16", True, job, fused_loss=True, narrow=True)),
+    "ours-graphed-narrow-cudnn": with_cudnn(lambda job: graphed(job, narrow=True)),
+    "compiled-narrow-mlp": lambda job: by_hand("bf16", True, job, fused_loss=True, narrow=True, change=with_our_mlp),
+    "compiled-narrow-fp8": lambda job: by_hand("bf16", True, job, fused_loss=True, narrow=True, change=with_float8),
+    "compiled-narrow-fp8-scores": with_float8_scores(
+        lambda job: by_hand("bf16", True, job, fused_loss=True, narrow=True)
+    ),
+    "compiled-narrow-32": lambda job: by_hand("bf16", True, _twice(job), fused_loss=True, narrow=True),
+    "compiled-narrow-mlp-fp8-scores-32": with_float8_scores(
+        lambda job: by_hand("bf16", True, _twice(job), fused_loss=True, narrow=True, change=with_our_mlp)
+    ),
+    "ours-graphed-narrow-32": lambda job: graphed(_twice(job), narrow=True),
     "ours-autotuned": lambda job: ours(job, "max-autotune-no-cudagraphs"),
 }
 SLOW = ("ours-autotuned",)
@@ -248,10 +390,13 @@ def _in_its_own_process(name: str, given: argparse.Namespace) -> dict[str, Any]:
         "--steps",
         str(given.steps),
         *(["--tiny"] if given.tiny else []),
+        *(["--kernels"] if given.kernels else []),
     ]
     begun = time.perf_counter()
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     seconds = time.perf_counter() - begun
+    if given.kernels and not ran.returncode:
+        print(name, ran.stderr, sep="\n", flush=True)
     if ran.returncode:
         said = (ran.stderr.strip().splitlines() or ["it said nothing"])[-1]
         return {"failed": said, "seconds": seconds}
@@ -285,11 +430,12 @@ def main() -> None:
     asked.add_argument("--rounds", type=int, default=1)
     asked.add_argument("--json", type=Path)
     asked.add_argument("--tiny", action="store_true")
+    asked.add_argument("--kernels", action="store_true")
     asked.add_argument("--child", help=argparse.SUPPRESS)
     given = asked.parse_args()
     if given.child:
         device = "cuda" if torch.cuda.is_available() else "cpu"
-        job = Job(TINY if given.tiny else GPT2, given.steps, device, may_compile=not given.tiny)
+        job = Job(TINY if given.tiny else GPT2, given.steps, device, may_compile=not given.tiny, kernels=given.kernels)
         print(json.dumps(CONTENDERS[given.child](job)._asdict()))
         return
     unknown = [name for name in given.only.split(",") if name not in CONTENDERS]

@@ -16,6 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from trueloop.data.source import tensors_in
 from trueloop.kernels import linear_cross_entropy as module
+from trueloop.kernels import triton_here
 from trueloop.kernels.linear_cross_entropy import chunk_rows, linear_cross_entropy, reference
 
 pytestmark = pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")  # torch's own word on CPUs without bf16
@@ -442,11 +443,13 @@ def test_inside_torch_compile_it_is_one_graph_with_the_same_numbers(autocast: bo
 
 
 def test_without_triton_a_gpu_computes_slower_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    module._has_triton.cache_clear()
-    with pytest.warns(UserWarning, match="Triton is not installed"):
-        assert not module._has_triton()
-    module._has_triton.cache_clear()
+    monkeypatch.setattr(triton_here, "HAS_TRITON", False)
+    monkeypatch.setattr(triton_here, "INTERPRETED", True)  # as on a GPU: a kernel could run
+    triton_here._say_without.cache_clear()
+    with pytest.warns(UserWarning, match=r"linear_cross_entropy: Triton is not installed.* slower"):
+        assert not triton_here.runs_triton(torch.ones(2), "linear_cross_entropy")
+    assert not triton_here.runs_triton(torch.ones(2), "linear_cross_entropy"), "said once"
+    triton_here._say_without.cache_clear()
 
 
 def test_it_is_imported_without_triton() -> None:

@@ -15,7 +15,6 @@ gives NaN, in loss and gradients, on a GPU. It can be differentiated once; gradi
 nothing waits for the device, so it may be captured in a CUDA graph, after one call that compiles the kernel.
 """
 
-import importlib.util
 import warnings
 from functools import lru_cache
 from typing import Any, Final
@@ -25,6 +24,7 @@ import torch.nn.functional as F  # noqa: N812 - as everybody writes it
 from torch import Tensor
 
 from trueloop.kernels import softmax_gradient as plain
+from trueloop.kernels.triton_here import runs_triton
 
 __all__ = ["KERNEL", "chunk_rows", "linear_cross_entropy", "reference"]
 
@@ -136,7 +136,7 @@ def _computed(
         for first in range(0, len(hidden), rows):
             part = slice(first, first + rows)
             scores = room[: len(targets[part]), : len(weight)]
-            torch.mm(narrow[part], table.t(), out=scores)
+            _score(narrow[part], table, scores)
             _softmax_gradient(scores, targets[part], losses[part], ignore, for_hidden or for_weight, kernel)
             if for_hidden:
                 _multiply(scores, table, of_hidden[part], add=False)
@@ -212,29 +212,23 @@ def _tell_flop_counters() -> None:
 # -- its parts --
 
 
+def _score(hidden: Tensor, table: Tensor, scores: Tensor) -> None:
+    """`benchmarks/gpt2.py` puts a product in float8 in its place, to measure what it would give."""
+    torch.mm(hidden, table.t(), out=scores)
+
+
 def _width(classes: int) -> int:
     """Columns of a row in memory."""
     return -(-classes // ALIGNED) * ALIGNED
 
 
 def _softmax_gradient(scores: Tensor, targets: Tensor, losses: Tensor, ignore: int, write: bool, kernel: str) -> None:
-    if scores.is_cuda and scores.dtype != torch.float64 and _has_triton():
+    if scores.is_cuda and runs_triton(scores, "linear_cross_entropy"):
         from trueloop.kernels import softmax_gradient_triton as fused  # only here: it needs Triton
 
         fused.softmax_gradient(scores, targets, losses, ignore, write=write, kernel=kernel)
     else:
         plain.softmax_gradient(scores, targets, losses, ignore, write=write)
-
-
-@lru_cache(maxsize=1)
-def _has_triton() -> bool:
-    if importlib.util.find_spec("triton") is not None:
-        return True
-    warnings.warn(
-        "linear_cross_entropy: Triton is not installed. Several torch operations replace its kernel, which is slower.",
-        stacklevel=2,
-    )
-    return False
 
 
 def _multiply(left: Tensor, right: Tensor, out: Tensor, *, add: bool) -> None:
