@@ -93,7 +93,7 @@ def answer(page: Page, measured: dict[str, Any]) -> None:
     page.says("The search names the planted fault: gelu.", "gelu" in measured["found"])
     few = 2 ** measured["tries"] <= 2 * len(names)
     page.says(f"It took {measured['tries']} tries for {len(names)} operations.", few and len(names) > 8)
-    typed = "trueloop probe recipe.py --claim eager-and-compiled-agree"
+    typed = "trueloop probe recipe.py eager-and-compiled-agree"
     page.show(Code(typed, title="With inductor, for your own model: stage, layer, operation and line"))
 
 

@@ -140,7 +140,7 @@ def answer(page: Page, measured: dict[str, Any]) -> None:
     if measured["gpu"] is not None:
         page.says("On this GPU, `index_add_` gives one sum each time with that setting.", measured["gpu"])
     page.show(Code(GPU_SETTINGS, title="For a GPU, besides"))
-    page.show(Code("trueloop probe train.py --claim runs-are-deterministic", title="The first operation that differs"))
+    page.show(Code("trueloop probe train.py runs-are-deterministic", title="The first operation that differs"))
 
 
 LAB = Lab(code=(train, bit_identical, sum_with_threads, order_of_set), measure=measure, answer=answer)

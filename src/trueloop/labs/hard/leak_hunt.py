@@ -109,9 +109,7 @@ def answer(page: Page, measured: dict[str, Any]) -> None:
     )
     blind = "Counting tensors by `gc` does not find what a graph saved: it belongs to C++."
     page.says(blind, measured["tensors_seen"] == 0)
-    typed = (
-        "trueloop check train.py             # GRD110 names the line\ntrueloop probe train.py --claim no-memory-growth"
-    )
+    typed = "trueloop check train.py             # GRD110 names the line\ntrueloop probe train.py no-memory-growth"
     page.show(Code(typed, title="In your own script"))
 
 
