@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from torch import Tensor
 from torch.utils.flop_counter import flop_registry
 
 from trueloop.torch_private.dispatch import (
+    MODE_FRAMES,
     PYTREE_LOGGER,
     FakeTensorMode,
     TorchDispatchMode,
@@ -93,3 +96,20 @@ def test_a_fake_tensor_gives_no_kernel_its_memory() -> None:
         fake = mode.from_tensor(torch.zeros(3))
     with pytest.raises(RuntimeError, match="data pointer"):
         fake.data_ptr()
+
+
+def test_only_known_frames_stand_between_a_mode_and_its_caller() -> None:
+    between: list[str] = []
+
+    class Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            frame: Any = sys._getframe(1)
+            while frame.f_code.co_filename != __file__:
+                between.append(Path(frame.f_code.co_filename).name)
+                frame = frame.f_back
+            return func(*args, **(kwargs or {}))
+
+    x = torch.zeros(2)
+    with Mode():  # type: ignore[no-untyped-call]
+        x.add(1)
+    assert set(between) <= set(MODE_FRAMES)

@@ -53,6 +53,7 @@ def build_profile(observer: Observer, subject: str, notes: tuple[str, ...] = ())
         loading=observer.loading(),
         updating=observer.updating(),
         lines=observer.lines,
+        copies=observer.counter.copies.found(observer.counter.work().bytes) if observer.counter else (),
         timeline=tuple(observer.seen.timeline) if observer.seen else (),
         notes=(*observer.notes, *notes),
         failures=tuple(observer.bus.failures),

@@ -18,6 +18,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.utils.flop_counter import flop_registry
 
+from trueloop.profile.copies import Copies
 from trueloop.results.profile import Phase, Work
 from trueloop.taps.bus import Bus
 from trueloop.taps.tap import Patch
@@ -99,6 +100,7 @@ class WorkCounter(TorchDispatchMode):
         self.operations: defaultdict[str, OperationCount] = defaultdict(OperationCount)  # By name: addmm
         self.shapes: list[tuple[int, int, str]] = []  # For each computing operation: FLOPs, bytes, dtype
         self.flops_by_module: Counter[str] = Counter()
+        self.copies = Copies()
         self.activations: Counter[str] = Counter()  # Bytes kept for the backward pass, by module
         self.pointwise = self.pointwise_bytes = self.fused_bytes = self.convolutions = 0
         self.peak, self.peak_module = 0, ""
@@ -159,14 +161,16 @@ class WorkCounter(TorchDispatchMode):
     def _count(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any) -> None:
         name = operator_packet(func).__name__
         outputs = list(_tensors(out)) or list(_written_tensors(func, args, kwargs))
-        if _is_view(func) or not outputs:
+        moved = sum(map(_size, (*_tensors(args), *_tensors(kwargs), *outputs)))
+        if not self.bus.in_step:
+            self.copies.see(func, args, kwargs, out, moved)
+        if _is_view(func) or name == "_unsafe_view" or not outputs:
             return
         for tensor in outputs:
             self._live(tensor)
         if name in ALLOCATIONS:
             return
         inputs = [*_tensors(args), *_tensors(kwargs)]
-        moved = sum(map(_size, inputs)) + sum(map(_size, outputs))
         formula = flop_registry.get(operator_packet(func))
         flops = int(formula(*args, **kwargs, out_val=out)) if formula is not None else 0
         row = self.operations[name]

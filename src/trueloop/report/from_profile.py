@@ -15,6 +15,7 @@ from trueloop.usercode.source import line_of
 __all__ = ["document"]
 
 ROWS: Final = 10  # operations and modules that are shown; the JSON report has all
+COPIED: Final = 0.01  # Share of the memory traffic from which a copy is shown
 NO_ADVICE: Final = "Nothing that would gain more than 5 % was found."
 COLORS: Final = dict(zip((*PHASES, "kernels"), (3, 7, 2, 0, 5, 4, 6, 1, 8, 9, 0), strict=True))
 """Phase -> its color in the palette."""
@@ -41,6 +42,7 @@ def _parts(profile: Profile) -> Iterator[doc.Part]:
         yield from _work(profile, profile.steps)
         yield from _operations(profile)
         yield from _modules(profile)
+        yield from _copies(profile)
         yield from _memory(profile.memory) if profile.memory else ()
         yield from _compiler(profile.compiled) if profile.compiled else ()
         yield from _advice(profile)
@@ -189,6 +191,26 @@ def _modules(profile: Profile) -> Iterator[doc.Part]:
         for each in profile.modules[:ROWS]
     )
     yield doc.Table("Modules", heads, rows, hint="time of their own operations, without submodules")
+
+
+def _copies(profile: Profile) -> Iterator[doc.Part]:
+    shown = [each for each in profile.copies if each.share >= COPIED][:ROWS]
+    if not shown:
+        return
+    rows = tuple(
+        (
+            where(each.place) or "?",
+            line_of(each.place).strip(),
+            f"{each.how}, in the backward" if each.backward else each.how,
+            f"{each.calls:,}",
+            bytes_of(each.bytes),
+            f"{each.share:.0%}",
+        )
+        for each in shown
+    )
+    text = (doc.Column("where", "name"), doc.Column("line"), doc.Column("copy"))
+    heads = (*text, *(doc.Column(name, "number") for name in ("calls", "traffic", "share")))
+    yield doc.Table("Silent copies", heads, rows, hint="of your lines, with their share of the step's memory traffic")
 
 
 def _memory(memory: Memory) -> Iterator[doc.Part]:

@@ -11,7 +11,8 @@ from typing import Any, Final, Literal
 from trueloop.event import Place
 
 __all__ = ["PHASES", "Advice", "Bound", "Ceilings", "Compiled", "CompilerNote", "Host", "HotLine", "Kind", "Loading"]
-__all__ += ["Machine", "Memory", "ModuleCost", "Operation", "Phase", "Profile", "Span", "Steps", "Updating", "Work"]
+__all__ += ["Machine", "Memory", "ModuleCost", "Operation", "Phase", "Profile", "SilentCopy", "Span", "Steps"]
+__all__ += ["Updating", "Work"]
 
 Phase = Literal[
     "data", "copy", "forward", "backward", "optimizer", "communication", "device", "python", "saving", "evaluating"
@@ -203,6 +204,18 @@ class HotLine:
 
 
 @dataclass(frozen=True, slots=True)
+class SilentCopy:
+    """What a line of the user's copies in one step, where a view would read alike."""
+
+    place: Place
+    how: str  # contiguous(), reshape() that cannot be a view, float32 to bfloat16, advanced indexing ...
+    backward: bool  # In the backward of that line
+    calls: int
+    bytes: int  # read and written
+    share: float  # of the memory traffic of the step
+
+
+@dataclass(frozen=True, slots=True)
 class Span:
     lane: str  # host, device or copy
     name: str
@@ -245,6 +258,7 @@ class Profile:
     loading: Loading | None = None
     updating: Updating | None = None
     lines: tuple[HotLine, ...] = ()
+    copies: tuple[SilentCopy, ...] = ()
     timeline: tuple[Span, ...] = ()
     bound: Bound | None = None
     advice: tuple[Advice, ...] = ()

@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 __all__ = ["PYTREE_LOGGER", "FakeTensorMode", "TorchDispatchMode", "dispatch_modes", "is_transformed"]
 __all__ += ["fake_mode", "operator_packet", "operator_schema", "pytree", "tracing_state", "unset_fake_temporarily"]
-__all__ += ["vmap_without_loops"]
+__all__ += ["MODE_FRAMES", "vmap_without_loops"]
 
 # TorchDispatchMode: sees every operator call. FakeTensorMode: runs a model on shapes alone; unset_fake_temporarily:
 # real tensors inside it. pytree: flattens nested containers of tensors. 2.11+
@@ -25,6 +25,8 @@ operator_schema: Final[Callable[[Any], Any]] = attrgetter("_schema")
 """Arguments and results of an operator, with what it writes and what aliases. 2.11+"""
 operator_packet: Final[Callable[[Any], Any]] = attrgetter("_overloadpacket")
 """`aten.add` of `aten.add.Tensor`: the key of torch's flop formulas. 2.11+"""
+MODE_FRAMES: Final = ("_compile.py", "eval_frame.py", "_python_dispatch.py")
+"""Files of torch whose frames stand between a dispatch mode and the code that called the operation. 2.11+"""
 PYTREE_LOGGER: Final = "torch.utils._pytree"  # The logger that reports types registered twice. 2.11+
 
 
