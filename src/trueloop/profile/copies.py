@@ -81,7 +81,14 @@ class Copies:
     def found(self, traffic: int) -> tuple[SilentCopy, ...]:
         """The largest first. `traffic`: bytes of the whole step."""
         return tuple(
-            SilentCopy(place, how if backward else _described(place, how), backward, self.calls[place, how, backward], size, size / traffic)
+            SilentCopy(
+                place,
+                how if backward else _described(place, how),
+                backward,
+                self.calls[place, how, backward],
+                size,
+                size / traffic,
+            )
             for (place, how, backward), size in self.bytes.most_common()
             if size > 0 and traffic
         )
