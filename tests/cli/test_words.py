@@ -368,6 +368,7 @@ def test_bash_completes_verbs_options_and_recipes(capsys: Captured, tmp_path: Pa
     assert completed("trueloop", "che") == ["check", "checkpoint"]
     assert set(completed("trueloop", "check", "--fail")) == {"--fail-on", "--fail-fast"}
     assert completed("trueloop", "train", "fash") == ["fashion-cnn", "fashion-mlp"]
+    assert completed("trueloop", "lab", "view") == ["view-or-copy"]
 
 
 def test_completion_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:

@@ -39,7 +39,6 @@ def proofs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_answer_is_what_was_measured(name: str) -> None:
     run = running.run_lab(name)
     assert run.not_here or run.holds(), [each.text for each in run.contradicted]
-    assert run.not_here or run.seconds <= 3 * all_labs()[name].seconds  # generous: other work runs beside it
 
 
 @pytest.mark.parametrize("entry", all_labs().values(), ids=lambda entry: entry.name)

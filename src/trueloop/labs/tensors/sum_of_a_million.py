@@ -25,13 +25,14 @@ KINDS = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.b
 
 def running_sum(value: Tensor, count: int) -> dict[int, float]:
     """Add one value again and again. Terms so far -> the sum, at some points; it ends when nothing changes."""
-    total, seen = torch.zeros_like(value), dict[int, float]()
+    total, seen, before = torch.zeros_like(value), dict[int, float](), 0.0
     for terms in range(1, count + 1):
         total.add_(value)
         if terms % 100 == 0 or terms == count:
-            if seen and total.item() == list(seen.values())[-1]:
-                break
             seen[terms] = total.item()
+            if seen[terms] == before:
+                break
+            before = seen[terms]
     return seen
 
 
@@ -53,7 +54,7 @@ def measure() -> dict[str, Sums]:
         value = torch.tensor(0.1, dtype=dtype)
         values, sums = value.repeat(COUNT), running_sum(value, COUNT)
         points = [(float(terms), total) for terms, total in sums.items()]
-        way = tuple(points[:: max(1, len(points) // 60)])
+        way = (*points[:: max(1, len(points) // 60)], (float(COUNT), points[-1][1]))
         single = values.sum(dtype=torch.float32).item()
         found[name] = Sums(points[-1][1], values.sum().item(), single, values.mean().item(), way)
     return found
