@@ -1,4 +1,5 @@
-"""kill -9 of both processes of a launched run whose step is the user's own: resumed, it is bit-identical."""
+"""kill -9 of both processes of a launched run, of a step of the user's own or of batches of the user's own loader:
+resumed, it is bit-identical."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from tests.parallel.launching import begun, trueloop, wait_for
 from tests.torture.bits import differences, remains
 from tests.torture.ranks import processes
 
-RECIPE: Final = """\
+GAN: Final = """\
 import os, time
 import torch
 import torch.nn.functional as F
@@ -53,10 +54,82 @@ recipe = Recipe(
 )
 """
 
+DISTILLATION: Final = """\
+import os, time
+import torch
+import torch.nn.functional as F
+from torch import nn
+from trueloop import Recipe, Splits, Tensors
+
+def read(request):
+    inputs = torch.randn(90, 6, generator=torch.Generator().manual_seed(0))
+    labels = inputs[:, :3].argmax(1)
+    return Splits(Tensors(inputs[:70], labels[:70]), Tensors(inputs[70:], labels[70:]))
+
+def networks():
+    teacher = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 3)).requires_grad_(False)
+    return {"teacher": teacher, "student": nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.3), nn.Linear(8, 3))}
+
+def optimizers(models):
+    return {"student": torch.optim.AdamW(models["student"].parameters(), lr=1e-2)}
+
+def step(loop, batch):
+    time.sleep(float(os.environ.get("SLOW", "0")))
+    student, teacher = loop.models["student"], loop.models["teacher"]
+    for part, share in loop.micros(batch):
+        with torch.no_grad():
+            soft = (teacher(part.inputs) / 2).softmax(1)
+        output = student(part.inputs)
+        loss = F.cross_entropy(output, part.targets)
+        loss = loss + F.kl_div((output / 2).log_softmax(1), soft, reduction="batchmean")
+        loop.backward(loss * share, "student")
+    loop.memory["hardest"] = max(loop.memory.get("hardest", 0.0), float(loss.detach()))
+    loop.apply("student", clip=1.0)
+    return {"loss": loss}
+
+def evaluate(models, batch):
+    return {"accuracy": (models["student"](batch.inputs).argmax(1) == batch.targets).float().mean()}
+
+recipe = Recipe(
+    name="own", model=networks, data=read, step=step, optimizers=optimizers, evaluate=evaluate, metric="accuracy",
+    epochs=8, batch=14, accumulate=2, log_every=2, save_every=3, evaluate_every=4, trackers=(), device="cpu",
+    statistics_every=0,
+)
+"""
+LOADER: Final = """\
+import os, random, time
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+from trueloop import Recipe, Splits
+
+inputs = torch.randn(90, 6, generator=torch.Generator().manual_seed(0))
+
+class Rows(Dataset):
+    def __init__(self, first, last):
+        self.rows = range(first, last)
+    def __len__(self):
+        return len(self.rows)
+    def __getitem__(self, number):
+        time.sleep(float(os.environ.get("SLOW", "0")) / 14)
+        row = inputs[self.rows[number]]
+        return row + 0.1 * torch.randn(6) + 0.01 * random.random(), int(row[:3].argmax())
+
+def read(request):
+    return Splits(DataLoader(Rows(0, 70), batch_size=14, shuffle=True), DataLoader(Rows(70, 90), batch_size=10))
+
+recipe = Recipe(
+    name="own", model=lambda: nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Dropout(0.3), nn.Linear(8, 3)),
+    data=read, epochs=8, batch=14, lr=1e-2, clip=1.0, ema=0.9, log_every=2, save_every=3, evaluate_every=4, trackers=(),
+    device="cpu", statistics_every=0,
+)
+"""
+
 
 @pytest.mark.long
-def test_both_processes_killed_and_resumed_are_bit_identical(tmp_path: Path) -> None:
-    (tmp_path / "own.py").write_text(RECIPE, encoding="utf-8")
+@pytest.mark.parametrize("recipe", [GAN, DISTILLATION, LOADER], ids=["gan", "distillation", "loader"])
+def test_both_processes_killed_and_resumed_are_bit_identical(recipe: str, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(recipe, encoding="utf-8")
     launch = ("launch", "--nproc", "2", "--")
     ended = trueloop(tmp_path, *launch, "train", "own.py", "--name", "whole")
     assert ended.code == 0, ended.err

@@ -112,8 +112,10 @@ def test_a_non_finite_step_is_reported_once(step: Any, on_nonfinite: Any, severi
 
 def test_several_models_are_not_exported_but_loaded(tmp_path: Path) -> None:
     def both(loop: trueloop.Loop, batch: Any) -> Tensor:
-        loss = F.cross_entropy(loop.models["student"](batch.inputs), batch.targets)
-        loop.update(loss)
+        for part, share in loop.micros(batch):
+            loss = F.cross_entropy(loop.models["student"](part.inputs), part.targets)
+            loop.backward(loss * share)
+        loop.apply()
         return loss
 
     def score(models: Any, batch: Any) -> dict[str, Tensor]:
@@ -121,7 +123,7 @@ def test_several_models_are_not_exported_but_loaded(tmp_path: Path) -> None:
 
     recipe = trueloop.Recipe(
         name="two", model=lambda: {"teacher": net().requires_grad_(False), "student": net()}, data=read, step=both,
-        evaluate=score, metric="accuracy", epochs=4, batch=32, lr=1e-2, trackers=(), device="cpu",
+        evaluate=score, metric="accuracy", epochs=4, batch=32, lr=1e-2, trackers=(), device="cpu", accumulate=2,
     )  # fmt: skip
     over = trueloop.train(recipe, runs=tmp_path, hooks=())
     loaded = trueloop.load(over.folder, recipe=recipe)

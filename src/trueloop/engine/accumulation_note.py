@@ -24,12 +24,13 @@ def accumulation_note(parts: Parts) -> str:
     count = parts.recipe.accumulate
     if count == 1 or parts.strategy.in_parts:
         return ""
-    if isinstance(parts.task, OwnLoss) and isinstance(parts.batches, StreamBatches):
+    own_loss = isinstance(parts.task, OwnLoss) and parts.recipe.step is None  # a step computes its losses itself
+    if own_loss and isinstance(parts.batches, StreamBatches):
         return (
             f"accumulate={count}: whether your loss over micro-batches equals that of the batch was not measured: a "
             "stream's batch cannot be made twice."
         )
-    losses = _losses(parts) if isinstance(parts.task, OwnLoss) else None
+    losses = _losses(parts) if own_loss else None
     if losses is not None:
         whole, split = losses
         cure = "return `total, count`, set loss_count (targets -> number), or return one loss per sample"
