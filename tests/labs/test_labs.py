@@ -20,7 +20,7 @@ from trueloop.labs.lab import Lab, NotHere, Page
 from trueloop.results.lab import GROUPS, LabRun
 
 Captured = pytest.CaptureFixture[str]
-FAST = {"three-autograd-bugs", "view-or-copy"}
+FAST = {"leak-hunt", "three-autograd-bugs", "view-or-copy"}
 
 
 @pytest.fixture(autouse=True)

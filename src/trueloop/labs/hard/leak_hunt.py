@@ -70,7 +70,6 @@ def alive_after_each_step(habit: Callable[..., None]) -> list[int]:
             loss = model(torch.randn(100, 32)).square().mean()
         habit(kept, loss, model)
         del loss
-        gc.collect()
         sizes.append(sum(each.tensor.nbytes for each in alive))
     return sizes
 

@@ -58,4 +58,4 @@ def answer(page: Page, measured: dict[str, Any]) -> None:
     page.show(Code("trueloop export runs/NAME --to executorch", title="The same for a run"))
 
 
-LAB = Lab(code=(exported,), measure=exported, answer=answer, needs="package executorch", seconds=60)
+LAB = Lab(code=(exported,), measure=exported, answer=answer, needs="package executorch", seconds=120)
