@@ -9,6 +9,7 @@ is fastest depends on the hardware: a processor without units for these types is
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ def lost(dtype: torch.dtype, scale: float) -> float:
 
 
 def data(device: str) -> tuple[Tensor, Tensor]:
-    x = torch.randn(512, 32)
+    x = torch.randn(256, 32)
     return x.to(device), ((x[:, 0] * x[:, 1] > 0).long() + 2 * (x[:, 2] > 0).long()).to(device)
 
 
@@ -75,9 +76,9 @@ def gradient_of_small_loss(training: Training) -> Tensor:
     with training.autocast():
         output = training.model(training.x)
     training.scaler.scale((output.float() * 1e-6).mean()).backward()
-    training.scaler.unscale_(training.optimizer) if training.scaler.is_enabled() else None
+    training.scaler.unscale_(training.optimizer)  # does nothing without a scaler
     gradient = training.model[0].weight.grad
-    assert gradient is not None
+    assert isinstance(gradient, Tensor)
     return gradient.clone()
 
 
@@ -91,28 +92,25 @@ class Measured:
 
 
 def measure() -> Measured:
+    warnings.filterwarnings("ignore", message="mkldnn_matmul failed")  # a processor without units for bf16
     torch.set_num_threads(1)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     accuracy, zeros, steps = {}, {}, dict[str, Callable[[], None]]()
     for name, (dtype, scaled) in WAYS.items():
-        training = Training(dtype, scaled, device, width=64)
-        for _ in range(120):
+        training = Training(dtype, scaled, device, width=32)
+        for _ in range(80):
             training.step()
         accuracy[name] = training.accuracy()
-        zeros[name] = (gradient_of_small_loss(Training(dtype, scaled, device, 64)) == 0).double().mean().item()
-        steps[name] = Training(dtype, scaled, device, width=512 if device == "cpu" else 8192).step
+        zeros[name] = (gradient_of_small_loss(Training(dtype, scaled, device, 32)) == 0).double().mean().item()
+        steps[name] = Training(dtype, scaled, device, width=64 if device == "cpu" else 8192).step
     kept = {"fp16": lost(torch.float16, 1), "fp16 scaled by 65536": lost(torch.float16, 65536.0)}
-    return Measured(
-        device, {**kept, "bf16": lost(torch.bfloat16, 1)}, accuracy, zeros, interleaved(steps, rounds=7)
-    )
+    return Measured(device, {**kept, "bf16": lost(torch.bfloat16, 1)}, accuracy, zeros, interleaved(steps, rounds=5))
 
 
 def answer(page: Page, measured: Measured) -> None:
     page.table("Gradients from 1e-10 to 1e-4 that become zero", ("type", "share"), measured.lost.items())
-    rows = [
-        (name, measured.accuracy[name], measured.zeros[name], measured.seconds[name] * 1e3) for name in WAYS
-    ]
-    heads = ("way", "accuracy after 120 steps", "zero gradients, loss of 1e-6", "milliseconds a step")
+    rows = [(name, measured.accuracy[name], measured.zeros[name], measured.seconds[name] * 1e3) for name in WAYS]
+    heads = ("way", "accuracy after 80 steps", "zero gradients, loss of 1e-6", "milliseconds a step")
     page.table(f"Trained on {measured.device}", heads, rows)
     some = measured.lost["fp16"] > 0.3 and measured.lost["bf16"] == 0
     page.says("float16 loses gradients under 3e-8; bfloat16 has the range of float32 and loses none.", some)
@@ -121,7 +119,9 @@ def answer(page: Page, measured: Measured) -> None:
     saved = zeros["fp16, no scaler"] > zeros["fp16 with scaler"] + 0.2 and zeros["bf16"] < zeros["fp32"] + 0.05
     page.says("In a network with a small loss, the scaler keeps gradients that float16 alone loses.", saved)
     near = all(abs(accuracy[name] - accuracy["fp32"]) < 0.05 for name in ("fp16 with scaler", "bf16"))
-    page.says("fp16 with scaler and bf16 train to the accuracy of fp32, within 5 points.", near and accuracy["fp32"] > 0.9)
+    page.says(
+        "fp16 with scaler and bf16 train to the accuracy of fp32, within 5 points.", near and accuracy["fp32"] > 0.9
+    )
     fastest = min(measured.seconds, key=lambda name: measured.seconds[name])
     page.says(f"Fastest on this machine: {fastest}. This depends on the hardware.", measured.seconds[fastest] > 0)
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
 from trueloop.labs.lab import Lab, Page
@@ -53,16 +53,12 @@ def measured_parts(batch: int) -> dict[str, int]:
     parameters, model = allocated(lambda: nn.Sequential(*layers))
     optimizer = torch.optim.Adam(model.parameters())
     activations, y = allocated(lambda: model(x))
-    loss: Tensor = y.sum()
     del y
-    loss.backward()
-    optimizer.zero_grad(set_to_none=True)
-    again = model(x).sum()
-    change, _ = allocated(lambda: again.backward())  # gradients come, activations go
+    gradients, _ = allocated(lambda: model(x).sum().backward())  # activations come and go, gradients stay
     state, _ = allocated(optimizer.step)
     return {
         "parameters": parameters,
-        "gradients": change + activations,
+        "gradients": gradients,
         "optimizer": state,
         "activations": activations,
     }
@@ -91,7 +87,9 @@ def answer(page: Page, measured: Measured) -> None:
     page.show(Bars("Measured", tuple(found), tuple(found.values()), tuple(f"{v / 1e6:.1f} MB" for v in found.values())))
     page.show(Code("trueloop profile train.py   # the same parts of your own script, and its peak", title="Try it"))
     near = {part: abs(found[part] / wanted - 1) < 0.03 for part, wanted in measured.predicted.items()}
-    page.says("Parameters and gradients: as predicted, 4 bytes a number each.", near["parameters"] and near["gradients"])
+    page.says(
+        "Parameters and gradients: as predicted, 4 bytes a number each.", near["parameters"] and near["gradients"]
+    )
     page.says("Adam's state is twice the parameters: 16 bytes a parameter in all.", near["optimizer"])
     page.says("Activations: one tensor for each layer of Linear and ReLU, as predicted.", near["activations"])
     grown = measured.twice["activations"] / found["activations"]
