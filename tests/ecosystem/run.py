@@ -56,6 +56,8 @@ class Script:
     data: tuple[Mapping[str, Any], ...]
     """kind, into (relative to cwd), train, test. Kind 'repository': the files of another one, its `folder` at `commit`,
     as `into`."""
+    changes: tuple[tuple[str, str, str], ...]
+    """Mechanical changes (sizes, folders, numbers of epochs): file, what stands there, what takes its place."""
     before: tuple[tuple[str, ...], ...]
     """Python commands to run first."""
     environment: Mapping[str, str]
@@ -112,6 +114,7 @@ def read_scripts(only: list[str]) -> list[Script]:
             arguments=tuple(entry.get("arguments", ())),
             cwd=entry.get("cwd", os.path.dirname(path)),
             data=tuple(entry.get("data", ())),
+            changes=tuple((file, old, new) for file, old, new in entry.get("changes", ())),
             before=tuple(tuple(command) for command in entry.get("before", ())),
             environment=entry.get("environment", {}),
             steps=entry.get("steps"),
@@ -194,6 +197,12 @@ def set_up(script: Script, mirror: Path, data: Path, work: Path, python: Path) -
             (into.parent / wanted["folder"]).rename(into)
             continue
         prepare(wanted["kind"], data, into, wanted.get("train", 0), wanted.get("test", 0))
+    for file, old, new in script.changes:
+        path = work / file
+        text = path.read_text(encoding="utf-8")
+        if old not in text:
+            return f"{file} does not hold {old!r}"
+        path.write_text(text.replace(old, new), encoding="utf-8")
     for command in script.before:
         ending = execute([python, *command], script, work)
         if ending.code:

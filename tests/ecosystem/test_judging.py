@@ -58,6 +58,7 @@ SCRIPT = Script(
     ".",
     (),
     (),
+    (),
     {},
     None,
     9,

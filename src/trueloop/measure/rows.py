@@ -14,6 +14,9 @@ SHIFTS: Final = 256
 CLOSE: Final = 0.005  # mean squared difference of two stretches, as a share of their variance
 OFTEN: Final = 0.02  # of the numbers: a code for "missing" far outside the others is alike in all windows
 CLOSER: Final = 0.1  # than the nearest window that is not shifted: a periodic series has those too
+PAIRS: Final = 6  # pairs of windows at one shift: fewer than that, and any pair fits the others
+FITS: Final = 3
+EQUAL: Final = 1e-10  # mean squared difference as a share of the variance: rounding of 32-bit numbers is far below
 SEVERAL: Final = 8  # rows of a batch
 _ODD: Final = 0x9E3779B97F4A7C15 - 2**64
 _MIXING: Final = 0xBF58476D1CE4E5B9 - 2**64
@@ -73,9 +76,12 @@ def as_series(rows: Tensor) -> Tensor:
 
 
 def later_windows(rows: Tensor, others: Tensor) -> int:
-    """How many rows end inside a window among `others` that begins later in the same series.
+    """How many rows end inside a window among `others` that begins later in the same series, at the shift where most
+    do.
 
-    Compared by value, so that windows that were normalized column by column are still recognized.
+    Compared by value, so that windows that were normalized column by column are still recognized: at one shift, the
+    numbers of all these pairs are then equal up to one scale and one offset of each column. Curves of one family
+    (sines of any phase) come close to one another at every shift, but never equal.
     """
     width = rows.shape[1]
     if width < SHORTEST or len(others) < 2:
@@ -85,12 +91,28 @@ def later_windows(rows: Tensor, others: Tensor) -> int:
         return 0
     unshifted = _distances(rows, others)
     near = torch.where(unshifted > 0, unshifted, torch.inf).amin(1) / width
-    best = torch.full_like(near, torch.inf)
+    most = 0
     for shift in range(1, min(SHIFTS, width - max(SHORTEST // 2, width // 4)) + 1):
-        ends = rows[:, shift:]
-        found = _distances(ends, others[:, :-shift]).amin(1) / ends.shape[1]
-        best = torch.minimum(best, torch.where(found < CLOSE * ends.var(1), found, torch.inf))
-    return int((best < CLOSER * near).sum())
+        ends, starts = rows[:, shift:], others[:, :-shift]
+        found, nearest = (_distances(ends, starts) / ends.shape[1]).min(1)
+        close = (found < CLOSE * ends.var(1)) & (found < CLOSER * near)
+        if int(close.sum()) > max(most, PAIRS):
+            most = max(most, _equal_pairs(ends[close], starts[nearest[close]], found[close]))
+    return most
+
+
+def _equal_pairs(rows: Tensor, others: Tensor, distances: Tensor) -> int:
+    """How many pairs are equal, up to a scale and an offset of each column that most pairs have in common."""
+    apart = distances
+    for _ in range(FITS):
+        typical = apart <= apart.median()
+        left, right = others[typical], rows[typical]
+        middle = left.mean(0)
+        scale = ((left - middle) * right).sum(0) / (left - middle).square().sum(0).clamp_min(
+            torch.finfo(left.dtype).tiny
+        )
+        apart = (rows - right.mean(0) - scale * (others - middle)).square().mean(1)
+    return int((apart < EQUAL * rows.var(1)).sum())
 
 
 def _has_code(numbers: Tensor) -> bool:

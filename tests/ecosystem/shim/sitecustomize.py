@@ -41,6 +41,12 @@ def _seed_numpy(module: ModuleType) -> None:
     module.random.seed(SEED)
 
 
+def _seed_environments(module: ModuleType) -> None:
+    """An environment that is reset without a seed takes one from the system."""
+    fresh = module.np_random
+    vars(module)["np_random"] = lambda seed=None: fresh(SEED if seed is None else seed)
+
+
 def _do_nothing(_: ModuleType) -> None:
     pass
 
@@ -51,6 +57,7 @@ AFTER: dict[str, Callable[[ModuleType], None]] = {
     "torchvision.datasets.utils": _trust_files,
     "torch": _seed_torch,
     "numpy": _seed_numpy,
+    "gymnasium.utils.seeding": _seed_environments,
 }
 
 

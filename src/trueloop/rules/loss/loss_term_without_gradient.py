@@ -3,7 +3,9 @@
 What it sees
 ------------
 In a recorded training step the loss is a sum, and one of its terms was computed from the model's output but has no
-graph: it went through `.item()`, `float()`, `.detach()` or `torch.no_grad()` before it was added.
+graph: it went through `.item()`, `float()`, `.detach()` or `torch.no_grad()` before it was added. Or a loss function
+whose result is a term compares tensors without any graph, in every recorded step: what a model computed went through
+NumPy, or a tensor is compared with itself.
 
 Why it hurts
 ------------
@@ -21,15 +23,15 @@ Use instead
 When it is fine
 ---------------
 Not reported: factors (a weight or a temperature that is detached on purpose), terms that do not depend on a trained
-parameter (a teacher's), baselines that are subtracted, targets inside a square, straight-through terms, constants, and
-numbers that are only printed.
+parameter (a teacher's, unless it is compared with itself), baselines that are subtracted, targets inside a square,
+straight-through terms, constants, and numbers that are only printed.
 """
 
 import ast
 from typing import Final
 
-from trueloop.event import Operation, Place, StepProgram
-from trueloop.rules.program_view import VIEWS, ProgramView
+from trueloop.event import Operation, Place, RunEnded, StepProgram
+from trueloop.rules.program_view import LOSSES, VIEWS, ProgramView
 from trueloop.rules.rule import Finding, Findings, Rule, Severity, on_line
 from trueloop.usercode.source import source_of
 
@@ -40,6 +42,10 @@ _SUMS: Final = _ADDS | {"sub", "__sub__", "__rsub__", "__isub__", "rsub", "sub_"
 _PRODUCTS: Final = frozenset({"mul", "div", "__mul__", "__rmul__", "__truediv__", "__imul__", "__itruediv__", "mul_"})
 _LINEAR: Final = VIEWS | {"neg", "__neg__", "mean", "sum", "stack", "cat"}
 _NUMBERS: Final = ("item", "__float__", "tolist")
+_COMPARING: Final = LOSSES | {"triplet_margin_loss", "margin_ranking_loss", "cosine_embedding_loss"}
+_UNARY: Final = _LINEAR | _PRODUCTS | {"softmax", "log_softmax", "sigmoid", "exp", "log", "normalize", "tanh"}
+PROGRAMS: Final = 3
+ZERO: Final = 1e-4
 
 
 class LossTermWithoutGradient(Rule, code="LOS111", severity=Severity.ERROR):
@@ -49,6 +55,10 @@ class LossTermWithoutGradient(Rule, code="LOS111", severity=Severity.ERROR):
     def __init__(self) -> None:
         self._added: dict[Place, str] = {}
         """The number that a line added in an earlier step."""
+        self._programs: dict[Place | None, int] = {}
+        """Of a line that calls a loss function: recorded steps."""
+        self._idle: dict[Place | None, list[tuple[StepProgram, Operation, float | None, str]]] = {}
+        """The steps in which nothing that it compared had a graph, and its result was a term of the loss."""
 
     def on_step_program(self, event: StepProgram) -> Findings:
         if event.phase != "training" or not event.losses:
@@ -56,6 +66,7 @@ class LossTermWithoutGradient(Rule, code="LOS111", severity=Severity.ERROR):
         view = ProgramView(event)
         summed = _summed(view)
         trained = _trained(view)
+        self._note_idle(event, view, summed)
         for position, operation in enumerate(event.operations):
             if operation.name not in _SUMS or operation.model >= 0 or not operation.outputs:
                 continue
@@ -63,6 +74,33 @@ class LossTermWithoutGradient(Rule, code="LOS111", severity=Severity.ERROR):
             if operation.outputs[0] in summed and result.shape in ((), (1,)) and result.grad:
                 yield from self._cut_tensor(event, view, operation, trained)
                 yield from self._cut_number(event, view, position, trained)
+
+    def _note_idle(self, event: StepProgram, view: ProgramView, summed: frozenset[int]) -> None:
+        for place in {o.place for o in event.operations if o.name in _COMPARING}:
+            self._programs[place] = self._programs.get(place, 0) + 1
+        for operation in event.operations:
+            sums = operation.name in _ADDS and operation.outputs and operation.outputs[0] in summed
+            if not sums or operation.model >= 0 or len(operation.inputs) != 2:
+                continue
+            for index in operation.inputs:
+                if (compared := _compared(view, index)) is not None and (how := _graphless(view, compared)):
+                    value = view.values[compared.outputs[0]].mean
+                    self._idle.setdefault(compared.place, []).append((event, compared, value, how))
+
+    def on_run_ended(self, _: RunEnded) -> Findings:
+        for place, seen in self._idle.items():
+            event, compared, value, how = seen[-1]
+            if len(seen) < max(PROGRAMS, self._programs[place]) or place is None:
+                continue
+            shown = "" if value is None else f" ({value:.4g})"
+            yield self.finding(
+                event,
+                f"`{compared.name}`{shown} is a term of the loss and compares {how}, so it sends no gradient to any "
+                "weight.",
+                fix="Compare the output of the model in training, as the tensor that the model returned.",
+                evidence={"function": compared.name, "term": value, "steps": len(seen)},
+                place=place,
+            )
 
     def _cut_tensor(
         self, event: StepProgram, view: ProgramView, operation: Operation, trained: frozenset[int]
@@ -120,6 +158,45 @@ def _summed(view: ProgramView) -> frozenset[int]:
             waiting += [index for index in sources if index not in found]
             found.update(sources)
     return frozenset(found)
+
+
+def _compared(view: ProgramView, index: int) -> Operation | None:
+    """The call of a loss function behind a term without a graph: behind reshapes and constant factors."""
+    for _ in range(8):
+        maker = view.maker(index)
+        if maker is None or view.values[index].grad or not maker.inputs:
+            return None
+        if maker.name in _COMPARING:
+            return maker if len(maker.inputs) > 1 else None
+        if len(maker.inputs) > 1 or maker.name not in _LINEAR | _PRODUCTS:
+            return None
+        index = maker.inputs[0]
+    return None
+
+
+def _graphless(view: ProgramView, compared: Operation) -> str:
+    """What a loss function compared, where nothing of it can be trained; empty where that may be on purpose."""
+    pair = compared.inputs[:3] if compared.name == "triplet_margin_loss" else compared.inputs[:2]
+    if any(view.values[index].grad or view.values[index].constant for index in pair):
+        return ""
+    roots = [_root(view, index) for index in pair]
+    result = view.values[compared.outputs[0]].mean
+    if len(set(roots)) == 1 and roots[0] in view.learned and result is not None and abs(result) < ZERO:
+        return "a tensor with itself"
+    if any(index in view.learned for index in pair) or not all(view.values[index].shape for index in pair):
+        return ""  # a frozen part, in a training that takes turns
+    floats = all(view.values[index].dtype.startswith("float") for index in pair)
+    return "tensors without a graph, as after NumPy" if floats and view.predictions else ""
+
+
+def _root(view: ProgramView, index: int) -> int:
+    """The value behind operations on one tensor."""
+    for _ in range(24):
+        maker = view.maker(index)
+        if maker is None or maker.name not in _UNARY or len(maker.inputs) != 1:
+            return index
+        index = maker.inputs[0]
+    return index
 
 
 def _trained(view: ProgramView) -> frozenset[int]:

@@ -3,8 +3,9 @@
 What it sees
 ------------
 In every recorded training step, the smallest or largest of each row of a learned matrix (distances, similarities) is
-one and the same number for all rows, although the matrix varies, and that number enters the loss with a gradient. Or
-the distance between the rows of two learned tensors is zero for all rows.
+one and the same number for all rows, although the matrix varies, and that number enters the loss with a gradient; or
+it is infinite for all rows, because the masked-out elements were filled with the wrong sign. Or the distance between
+the rows of two learned tensors is zero for all rows.
 
 Why it hurts
 ------------
@@ -27,6 +28,7 @@ Not reported: rows that differ in any recorded step (a hinge that is satisfied l
 from its own matrix before `exp`, values without a gradient, and fewer than 8 rows or 3 recorded steps.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -89,8 +91,10 @@ class MinedDistanceConstant(Rule, code="LOS135", severity=Severity.ERROR):
             constant = high > low and max(abs(smallest), abs(largest)) <= APART * (high - low)
         elif text == "alike":
             constant = smallest >= 1 - APART
-        else:
+        elif math.isfinite(low) and math.isfinite(high):
             constant = high > low and largest - smallest <= CONSTANT * (high - low)
+        else:  # the matrix holds the infinities of its mask: its range says nothing about the others
+            constant = math.isinf(smallest) and math.isinf(largest)
         seen.constant += constant
         seen.rows, seen.value, seen.low, seen.high = result.shape[0], largest, low, high
 

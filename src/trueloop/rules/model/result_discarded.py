@@ -58,6 +58,8 @@ _VIEWS: Final = frozenset({
 _NUMPY: Final = frozenset({
     "clip", "nan_to_num", "where", "sort", "flip", "roll", "squeeze", "transpose", "expand_dims", "concatenate",
     "append", "reshape", "log1p", "swapaxes", "moveaxis", "round", "delete", "tile", "repeat", "divide", "subtract",
+    "fliplr", "flipud", "rot90", "pad", "stack", "vstack", "hstack", "insert", "rollaxis", "ravel", "unique", "cumsum",
+    "exp", "log", "sqrt", "square", "abs", "absolute", "maximum", "minimum", "multiply", "add", "power", "tril", "triu",
 })  # fmt: skip
 """Functions of NumPy that return a new array."""
 
