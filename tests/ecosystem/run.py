@@ -36,7 +36,7 @@ HOME = ROOT / ".venv-ecosystem"
 KEPT = ROOT / "build" / "ecosystem"
 """What each run printed, and its report."""
 PACKAGES: Final = (
-    "numpy", "pillow", "matplotlib", "scipy", "requests", "six", "gymnasium", "tyro", "tensorboard", "rich", "tqdm", "scikit-learn",  # noqa: E501
+    "numpy", "pillow", "matplotlib", "scipy", "requests", "six", "gymnasium", "tyro", "tensorboard", "rich", "tqdm", "scikit-learn", "seaborn",  # noqa: E501
     "accelerate", "datasets", "evaluate", "lightning", "pytorch-ignite", "timm", "torch_geometric", "torchmetrics", "transformers",  # noqa: E501
 )  # fmt: skip
 TORCHVISION: Final = "torchvision==0.28.0"
@@ -324,7 +324,8 @@ def page(answers: list[Answer]) -> str:
     return (
         "# Public scripts under `trueloop check`\n\nWritten by `make ecosystem MIRROR=folder`: each script runs plain "
         "and checked, as it "
-        "stands in its repository, on small data.\nExit code and every printed number must be the same, and no finding "
+        "stands in its repository (sizes, folders and numbers of epochs changed where `scripts.toml` says so), on small "
+        "data.\nExit code and every printed number must be the same, and no finding "
         "may appear that "
         "is not explained here. "
         "Advice is not listed.\n\n"
