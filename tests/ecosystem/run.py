@@ -324,8 +324,8 @@ def page(answers: list[Answer]) -> str:
     return (
         "# Public scripts under `trueloop check`\n\nWritten by `make ecosystem MIRROR=folder`: each script runs plain "
         "and checked, as it "
-        "stands in its repository (sizes, folders and numbers of epochs changed where `scripts.toml` says so), on small "
-        "data.\nExit code and every printed number must be the same, and no finding "
+        "stands in its repository (sizes, folders and numbers of epochs changed where `scripts.toml` says so), on "
+        "small data.\nExit code and every printed number must be the same, and no finding "
         "may appear that "
         "is not explained here. "
         "Advice is not listed.\n\n"
