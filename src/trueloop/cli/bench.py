@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from trueloop.cli.bench_generation import bench_generation
 from trueloop.cli.bench_op import add_op_options, bench_op
 from trueloop.cli.deliver import Delivery
 from trueloop.cli.options import Parser, number, whole_number
@@ -33,12 +34,20 @@ run is measured too, eager and compiled. A RUN stands for its model and all arti
 in its own process, with the same inputs, in turns, after a warm-up. A call goes from host memory to host memory: on
 a GPU both copies count. A form that fails is reported, and the others continue.
 
+With --generate a language model of a run writes text: tokens per second, time to the first token, and time per token,
+for each batch size, with and without its KV cache.
+
 An operation of your own (FILE.py:NAME) is measured beside its reference over sizes: median, memory and compute rates,
 share of this machine's measured ceilings, the winner per size; on CUDA by events, with a cold and a warm L2 cache."""
 
 
 def parser() -> Parser:
-    made = Parser("bench", ("ARTIFACT|RUN ... [options]", "FILE.py:NAME [--against torch.softmax] [options]"), ABOUT)
+    usage = (
+        "ARTIFACT|RUN ... [options]",
+        "RUN --generate [options]",
+        "FILE.py:NAME [--against torch.softmax] [options]",
+    )
+    made = Parser("bench", usage, ABOUT)
     add = made.add_argument
     add("what", nargs="*", metavar="ARTIFACT|RUN", help="folders of artifacts, or a run")
     add("--batch", metavar="N,N,...", type=_batches, default=(1, 8, 32), help="batch sizes (1,8,32)")
@@ -50,6 +59,9 @@ def parser() -> Parser:
     add("--checkpoint", metavar="WHICH", default="best", help="run: best (default) | last | a step")
     add("--data", type=Path, metavar="DIR", help="run: the folder with its data, if it has moved")
     add("--runs", metavar="FOLDER", type=Path, default=Path("runs"), help="the folder of runs")
+    add("--generate", action="store_true", help="run of a language model: tokens per second, with and without KV cache")
+    add("--prompt-tokens", metavar="N", type=whole_number(), help="--generate: length of the prompt (16)")
+    add("--tokens", metavar="N", type=whole_number(), help="--generate: tokens of each text (64)")
     add_op_options(made, _batches)
     made.add_report_options(quiet="no progress, only the report")
     return made
@@ -59,6 +71,10 @@ def bench(arguments: list[str]) -> int:
     options = parser().parse_all(arguments)
     if not options.what:
         raise Misuse("Which artifact? Nothing was run: type `trueloop bench runs/NAME/export/onnx`, or name a run.")
+    if not options.generate and (options.tokens or options.prompt_tokens):
+        raise Misuse("--tokens and --prompt-tokens are for --generate. Nothing was run.")
+    if options.generate:
+        return bench_generation(options)
     if NAMED.fullmatch(options.what[0]):
         return bench_op(options)
     if options.against or options.inputs:
