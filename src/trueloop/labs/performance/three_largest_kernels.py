@@ -49,8 +49,11 @@ def profiled(training: Training, device: str) -> list[Any]:
 
 
 def own_time(event: Any, device: str) -> float:
-    """Microseconds, without the operations that it calls."""
-    return float(event.self_device_time_total if device == "cuda" else event.self_cpu_time_total)
+    """Microseconds, without the operations that it calls. On a GPU: of kernels, not of the calls that launch them."""
+    if device == "cpu":
+        return float(event.self_cpu_time_total)
+    is_kernel = str(event.device_type).endswith("CUDA") and not getattr(event, "is_user_annotation", False)
+    return float(event.self_device_time_total) if is_kernel else 0.0
 
 
 @dataclass(frozen=True)
