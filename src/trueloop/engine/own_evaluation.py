@@ -65,8 +65,12 @@ def _checked(recipe: Recipe, values: Any) -> Mapping[str, Any]:
         for each in (values.values() if isinstance(values, Mapping) else ())
     )
     if not isinstance(values, Mapping) or not values or not number:
+        what = "None" if values is None else f"a {type(values).__name__}"
+        if isinstance(values, Mapping) and values:
+            kinds = (f"a {type(each).__name__} for {name!r}" for name, each in values.items())
+            what = ", ".join(kinds)
         raise BadRecipe(
-            f"The recipe's evaluate returned {'None' if values is None else f'a {type(values).__name__}'}: return "
+            f"The recipe's evaluate returned {what}: return "
             'numbers by name, means over the batch, as in {"loss": loss, "accuracy": hits.float().mean()}.'
         )
     metric = recipe.metric or "loss"

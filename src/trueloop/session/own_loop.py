@@ -9,6 +9,7 @@ with trueloop.session("mine", steps=1000, model=model, optimizer=optimizer, load
 
 from __future__ import annotations
 
+import inspect
 import os
 import signal
 import sys
@@ -32,7 +33,7 @@ from trueloop.engine.own_groups import rates_by_name
 from trueloop.engine.running_means import RunningMeans
 from trueloop.engine.stop import Stop, catch_signals
 from trueloop.engine.stream_shares import OwnBatches
-from trueloop.errors import BadCheckpoint, Misuse
+from trueloop.errors import BadCheckpoint, Misuse, did_you_mean
 from trueloop.finding import Finding
 from trueloop.hook import AGAIN, Ending, Hook, Row, Start
 from trueloop.parallel.digest import drift
@@ -77,6 +78,11 @@ def session(
             raise Misuse(f"{word} cannot be {value!r}: it is a whole number, 1 or more. Nothing was run.")
     if Path(name).name != name or name.startswith("."):
         raise Misuse(f"The run cannot be called {name!r}: a folder gets this name. Nothing was run.")
+    for word, value in parts.items():
+        if value is not None and not hasattr(value, "state_dict") and word != "loader":
+            near = did_you_mean(word, inspect.signature(session).parameters)
+            kind = f"a {type(value).__name__}, which has no state_dict"
+            raise Misuse(f"session() takes no {word}= that is {kind}.{near} Nothing was run.")
     check_trackers(trackers := tuple(trackers))
     about = {"name": name, "steps": steps, "hyperparameters": dict(hyperparameters or {})}
     path = Path(runs) / name
