@@ -81,8 +81,8 @@ def session(
     for word, value in parts.items():
         if value is not None and not hasattr(value, "state_dict") and word != "loader":
             near = did_you_mean(word, inspect.signature(session).parameters)
-            kind = f"a {type(value).__name__}, which has no state_dict"
-            raise Misuse(f"session() takes no {word}= that is {kind}.{near} Nothing was run.")
+            kind = f"{type(value).__name__}, without state_dict() and load_state_dict()"
+            raise Misuse(f"{word}= is {kind}.{near} Nothing was run.")
     check_trackers(trackers := tuple(trackers))
     about = {"name": name, "steps": steps, "hyperparameters": dict(hyperparameters or {})}
     path = Path(runs) / name
