@@ -49,7 +49,7 @@ ROOMS: dict[str, str] = {
     "bench": "words torch export",
     "serve": "words torch data export",
     "inference": "words torch data parallel checkpoint engine track session export",
-    "labs": "words torch data engine op_claims optimizer_claims inspection export quantize serve",
+    "labs": "words torch torch_private data kernels engine op_claims optimizer_claims inspection export quantize serve",
     "cli": (
         "words torch taps rules report doctor experiment parallel checkpoint engine recipes session inspection "
         "claims op_claims op_bench optimizer_claims readiness profile tune export quantize bench serve inference "

@@ -55,8 +55,9 @@ LAYOUTS: Final = {
     "small": Layout(64, 64, 64, 8, 4, 4, 3),
 }
 """By `benchmarks/kernels.py --layouts` on an H200."""
-CHOSEN: Final = {"none": "wide", "gelu": "square8", "gelu, kept": "square8", "gelu backward": "tall"}
-"""By what happens at the end of a tile."""
+CHOSEN: Final = {"none": "wide", "gelu": "pair8", "gelu, kept": "pair8", "gelu backward": "wide"}
+"""By what happens at the end of a tile: a longer end gains from two programs side by side..."""
+LONG: Final = 2048  # ...unless the inner dimension is so long that the end hardly counts
 SMALL: Final = "small"  # where a large tile would leave multiprocessors without one
 
 
@@ -85,7 +86,8 @@ def _empty(a: Tensor, b: Tensor) -> Tensor:
 
 def _launch(a: Tensor, b: Tensor, c: Tensor, bias: Tensor, before: Tensor, end: str, name: str | None) -> None:
     (rows, inner), columns = a.shape, b.shape[1]
-    chosen = LAYOUTS[name or (CHOSEN[end] if rows * columns >= 1 << 20 else SMALL)]
+    usual = "wide" if inner >= LONG else CHOSEN[end]
+    chosen = LAYOUTS[name or (usual if rows * columns >= 1 << 20 else SMALL)]
     tiles = triton.cdiv(rows, chosen.m) * triton.cdiv(columns, chosen.n)
     half = chosen.m, chosen.n // 2
     a_flat, b_flat = a.stride(1) == 1, b.stride(1) == 1  # else they are stored as their transpose

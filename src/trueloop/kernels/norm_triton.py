@@ -10,7 +10,7 @@ from trueloop.kernels.triton_here import launching_on
 __all__ = ["norm", "norm_backward"]
 
 PROGRAMS_PER_PROCESSOR = 4  # of the gradient: enough to hide each other's loads, few enough partial sums
-AT_ONCE = 4096  # numbers that a program has in flight: several rows, where they are narrow
+AT_ONCE = 4096  # numbers that a program of the forward has in flight: several rows, where they are narrow
 
 
 def norm(x: Tensor, weight: Tensor, bias: Tensor | None, eps: float) -> tuple[Tensor, Tensor, Tensor]:
@@ -35,15 +35,13 @@ def norm_backward(
     rows, incoming, columns = _rows(x), _rows(arrived), x.shape[-1]
     of_x = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     block = triton.next_power_of_2(columns)
-    several = max(1, AT_ONCE // block)
-    programs = min(triton.cdiv(len(rows), several), _processors(x) * PROGRAMS_PER_PROCESSOR)
+    programs = min(len(rows), _processors(x) * PROGRAMS_PER_PROCESSOR)
     parts = torch.empty((2, programs, columns), dtype=torch.float32, device=x.device)
     of_weight, of_bias = torch.empty_like(weight), torch.empty_like(weight)
     with launching_on(x):
         _norm_gradient[(programs,)](
             incoming, rows, weight.contiguous(), mean, scale, of_x, parts[0], parts[1], len(rows), columns,
-            incoming.stride(0), rows.stride(0), CENTRED=has_bias, ROWS=several, BLOCK=block,
-            num_warps=_warps(several * block),
+            incoming.stride(0), rows.stride(0), CENTRED=has_bias, BLOCK=block, num_warps=_warps(block),
         )  # fmt: skip
         _added[(triton.cdiv(columns, 32),)](parts[0], parts[1], of_weight, of_bias, programs, columns, num_warps=4)
     return of_x, of_weight, of_bias
@@ -87,37 +85,33 @@ def _norm(  # type: ignore[no-untyped-def]
 @triton.jit  # type: ignore[untyped-decorator]
 def _norm_gradient(  # type: ignore[no-untyped-def]
     arrived, x, weight, mean, scale, of_x, weight_parts, bias_parts, rows, columns, arrived_stride, x_stride,
-    CENTRED: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
+    CENTRED: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
+    """One row at a time: with four at once it took half as long again on an H200."""
     program = tl.program_id(0)
     place = tl.arange(0, BLOCK)
-    gain = tl.load(weight + place, mask=place < columns, other=0.0).to(tl.float32)[None, :]
+    inside = place < columns
+    gain = tl.load(weight + place, mask=inside, other=0.0).to(tl.float32)
     of_weight = tl.zeros([BLOCK], dtype=tl.float32)
     of_bias = tl.zeros([BLOCK], dtype=tl.float32)
-    row = program.to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    for _ in range(program * ROWS, rows, tl.num_programs(0) * ROWS):
-        inside = (row < rows)[:, None] & (place < columns)[None, :]
-        incoming = tl.load(arrived + row[:, None] * arrived_stride + place[None, :], mask=inside, other=0.0).to(
-            tl.float32
-        )
-        value = tl.load(x + row[:, None] * x_stride + place[None, :], mask=inside, other=0.0).to(tl.float32)
-        factor = tl.load(scale + row, mask=row < rows, other=0.0)[:, None]
+    row = program.to(tl.int64)
+    for _ in range(program, rows, tl.num_programs(0)):
+        incoming = tl.load(arrived + row * arrived_stride + place, mask=inside, other=0.0).to(tl.float32)
+        value = tl.load(x + row * x_stride + place, mask=inside, other=0.0).to(tl.float32)
+        factor = tl.load(scale + row)
         if CENTRED:
-            average = tl.load(mean + row, mask=row < rows, other=0.0)[:, None]
-            value = tl.where(inside, value - average, 0.0)
-            of_bias += tl.sum(incoming, 0)
+            value = tl.where(inside, value - tl.load(mean + row), 0.0)
+            of_bias += incoming
         unit = value * factor
-        of_weight += tl.sum(incoming * unit, 0)
+        of_weight += incoming * unit
         through = incoming * gain
-        inner = through - unit * (tl.sum(through * unit, 1) / columns)[:, None]
+        inner = through - unit * (tl.sum(through * unit, 0) / columns)
         if CENTRED:
-            inner -= (tl.sum(through, 1) / columns)[:, None]
-        tl.store(
-            of_x + row[:, None] * columns + place[None, :], (inner * factor).to(of_x.dtype.element_ty), mask=inside
-        )
-        row += tl.num_programs(0) * ROWS
-    tl.store(weight_parts + program * columns + place, of_weight, mask=place < columns)
-    tl.store(bias_parts + program * columns + place, of_bias, mask=place < columns)
+            inner -= tl.sum(through, 0) / columns
+        tl.store(of_x + row * columns + place, (inner * factor).to(of_x.dtype.element_ty), mask=inside)
+        row += tl.num_programs(0)
+    tl.store(weight_parts + program * columns + place, of_weight, mask=inside)
+    tl.store(bias_parts + program * columns + place, of_bias, mask=inside)
 
 
 @triton.jit
