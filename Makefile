@@ -112,7 +112,7 @@ gpu-test:  ## the tests that need a CUDA device, with whatever torch is installe
 	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(PYTHON) -m pytest tests/gpu -m gpu -p no:cacheprovider -p no:benchmark
 
 # In parts, each some minutes, for those who are lent a device by the minute.
-gpu-bench: gpu-bench-fashion gpu-bench-gpt2 gpu-bench-verdicts gpu-bench-tune  ## every speed of docs/performance.md on a CUDA device, with whatever torch is installed there: PYTHON=python3 DATA=folder
+gpu-bench: gpu-bench-fashion gpu-bench-gpt2 gpu-bench-kernels gpu-bench-verdicts gpu-bench-tune  ## every speed of docs/performance.md on a CUDA device, with whatever torch is installed there: PYTHON=python3 DATA=folder
 
 gpu-bench-fashion:
 	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(PYTHON) benchmarks/fashion.py --data $(DATA)
@@ -121,6 +121,9 @@ gpu-bench-fashion:
 gpu-bench-gpt2:
 	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(PYTHON) benchmarks/linear_cross_entropy.py
 	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(PYTHON) benchmarks/gpt2.py
+
+gpu-bench-kernels:
+	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(PYTHON) benchmarks/kernels.py
 
 gpu-bench-verdicts:
 	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(PYTHON) benchmarks/verdicts.py --only copy_pageable,launch_kernels,compute_device
