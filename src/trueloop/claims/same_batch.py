@@ -76,10 +76,10 @@ class SameBatch:
 
     @property
     def ignores_targets(self) -> bool:
-        """An autoencoder over (image, label) pairs: what the model cannot hold stays in the loss."""
+        """An autoencoder over (image, label) pairs, a contrastive loss (whose targets are the places in the batch): the
+        floor of such a loss is not zero. A constant answer does change with one target for all."""
         one, other = self.one_target, self.exchanged  # of the same weights
-        same = one is None or other is None or math.isclose(one, other, rel_tol=1e-6)
-        return same and not self.function.startswith("NllLoss")
+        return one is None or other is None or math.isclose(one, other, rel_tol=1e-6)
 
     @property
     def reaches_zero(self) -> bool:
