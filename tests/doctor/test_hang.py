@@ -115,7 +115,8 @@ def test_a_rank_stuck_in_a_worker_is_named_with_dataset_and_process_and_leaves_n
 STOPPED = """\
 open(f"{rank}.pid", "w").write(str(os.getpid()))
 if rank == 1:
-    subprocess.Popen(["sh", "-c", f"while test -e /proc/$(cat 0.pid)/exe; do sleep 0.1; done; kill -9 {os.getpid()}"])
+    subprocess.Popen(["sh", "-c", f"while test ! -s 0.pid || test -e /proc/$(cat 0.pid)/exe; \
+do sleep 0.1; done; kill -9 {os.getpid()}"])
     time.sleep(1)
     os.kill(os.getpid(), signal.SIGSTOP)
 dist.all_reduce(x)

@@ -174,7 +174,7 @@ def test_the_command_writes_text_with_its_prompt(runs: Path, capsys: Captured) -
         (["letters", "--top-p", "0"], "--top-p cannot be '0'"),
         (["letters", "--top-k", "0"], "--top-k cannot be '0'"),
         (["causal", "--prompt", "hello"], "This run names no tokenizer"),
-        (["letters", "--tokenizer", "nowhere/at-all"], "--tokenizer nowhere/at-all cannot be loaded"),
+        (["letters", "--tokenizer", "./nowhere"], "--tokenizer ./nowhere cannot be loaded"),
         (["nothing"], "There is no run 'nothing'"),
         ([], "Which run?"),
     ],
