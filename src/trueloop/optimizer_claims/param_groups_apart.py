@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final, final
 
-from torch import nn
+from torch import Tensor, nn
 
 from trueloop.optimizer_claims.optimizer_claim import ROUNDING, OptimizerClaim
 from trueloop.optimizer_claims.optimizer_subject import NotTaken, OptimizerSubject, Training, apart, moved, snapshot
@@ -78,6 +78,10 @@ class ParamGroupsApart(OptimizerClaim):
         given = subject.training(SEPARABLE, **changes)
         if name not in given.optimizer.param_groups[0]:
             return 0.0  # it is not an option of groups
+        if _state_at_start(given) != _state_at_start(subject.training(SEPARABLE)):
+            return (
+                0.0  # used up by the constructor, which fills the state with it: `initial_accumulator_value` of Adagrad
+            )
         start = snapshot(given.parameters)
         in_group = subject.training(SEPARABLE, groups=lambda made: [{"params": made, **changes}])
         return apart(in_group.run(STEPS).parameters, given.run(STEPS).parameters, start)
@@ -120,3 +124,11 @@ class ParamGroupsApart(OptimizerClaim):
             return None
         said = f"a group that add_param_group added after 3 steps did not move in {STEPS} steps"
         return self.fails(said, {"moved": way}, self.likely_first(LATER), subject.place)
+
+
+def _state_at_start(made: Training) -> list[Any]:
+    """What the constructor put into the state of each parameter."""
+    states = (made.optimizer.state.get(parameter, {}) for parameter in made.parameters)
+    return [
+        {key: value.tolist() if isinstance(value, Tensor) else value for key, value in each.items()} for each in states
+    ]
