@@ -93,3 +93,27 @@ def test_adamw() -> None:
         other.step()
     for mine, its in zip(ours, plain, strict=True):
         torch.testing.assert_close(mine, its, rtol=1e-5, atol=1e-6)
+
+
+def test_adamw_after_its_state_was_cleared_and_with_what_it_leaves_to_torch() -> None:
+    """A table of old addresses would write into memory that is free."""
+    ours, plain = ([torch.ones(5).requires_grad_() for _ in range(3)] for _ in range(2))
+    one, other = AdamW(ours, lr=1e-2), torch.optim.AdamW(plain, lr=1e-2)
+    for step in range(8):
+        for mine, its in zip(ours, plain, strict=True):
+            mine.grad = torch.full_like(mine, step + 1.0)
+            its.grad = mine.grad.clone()
+        if step == 3:
+            one.state.clear()
+            other.state.clear()
+        one.param_groups[0]["maximize"] = other.param_groups[0]["maximize"] = step == 5  # torch's own step
+        one.step()
+        other.step()
+    for mine, its in zip(ours, plain, strict=True):
+        torch.testing.assert_close(mine, its, rtol=1e-5, atol=1e-6)
+
+
+def test_mlp_of_one_row_and_of_widths_that_no_tile_fits() -> None:
+    for width, out in ((16, 15), (15, 16), (16, 16)):
+        weights = drawn(48, width, scale=0.3), drawn(48), drawn(out, 48, scale=0.3), drawn(out)
+        agrees(mlp.mlp, mlp.reference, (drawn(width), *weights))

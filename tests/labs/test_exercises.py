@@ -92,6 +92,7 @@ def test_from_the_skeleton_to_the_tick(tmp_path: Path, monkeypatch: pytest.Monke
         ("x = 1\n", "the task asks for `ReLU`"),
         ("def ReLU(x):\n    return x.nothing\n", "line 2 raises AttributeError"),
         ("def ReLU():\n    pass\n", "raises TypeError"),
+        ("def ReLU(x):\n    raise SystemExit(7)\n", "line 2 raises SystemExit: 7"),
     ],
 )
 def test_whatever_is_in_the_file_gives_a_sentence(

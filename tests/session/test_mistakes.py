@@ -16,7 +16,7 @@ from trueloop.data.dataset import Dataset
 from trueloop.data.source import Splits
 from trueloop.data.tensors import Tensors
 from trueloop.errors import TrueloopError
-from trueloop.recipe.recipe import DataRequest, Recipe, defaults
+from trueloop.recipe.recipe import BadRecipe, DataRequest, Recipe, defaults
 from trueloop.recipes.catalogue import load_file
 from trueloop.session.changes import changes_since
 from trueloop.session.train import Trained, train
@@ -201,3 +201,10 @@ def test_a_second_derivative_does_not_go_with_compile(tmp_path: Path) -> None:
     with pytest.raises(TrueloopError, match=r"has no second derivative\. No step was taken: set compile=off"):
         trained(tmp_path, model=Forces, compile="default")
     assert trained(tmp_path / "eager", model=Forces).ending.reason == "finished"
+
+
+def test_a_file_that_exits_while_it_is_loaded_is_one_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "exits_when_loaded.py"
+    file.write_text("raise SystemExit(7)\n", encoding="utf-8")
+    with pytest.raises(BadRecipe, match=r"ended while it was loaded \(sys.exit, code 7\)\. Nothing was run"):
+        load_file(file)

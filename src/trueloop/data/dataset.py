@@ -24,7 +24,7 @@ def collate_rows(items: list[Any]) -> Any:
 
 
 def collate_stream(items: list[Any]) -> Any:
-    """The same for the samples of a stream, which have no numbers: BadData for dicts that cannot be stacked."""
+    """The same for the samples of a stream, which have no index: BadData for dicts that cannot be stacked."""
     try:
         return collate_rows(items)
     except (RuntimeError, TypeError, ValueError) as error:

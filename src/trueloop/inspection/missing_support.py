@@ -166,7 +166,7 @@ def _no_autocast(use: OperationUse, owned: frozenset[int]) -> str:
     for mixed in _mixed(use.sample, owned):
         try:
             mixed.call(use.operator)
-        except (RuntimeError, NotImplementedError, TypeError):
+        except (RuntimeError, NotImplementedError, TypeError):  # whatever it raises is the answer
             return f"under autocast on {device.lower()} inputs of different dtypes raise"
     return ""
 

@@ -32,6 +32,7 @@ class AdamW(torch.optim.AdamW):
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         groups = [(group, self._with_gradient(group)) for group in self.param_groups]
         if not all(_fits(group, parameters) for group, parameters in groups):
+            self._count_on_cpu()
             return super().step(closure)
         loss = None
         if closure is not None:
@@ -71,19 +72,26 @@ class AdamW(torch.optim.AdamW):
     def _update(self, number: int, group: dict[str, Any], parameters: list[Tensor]) -> None:
         from trueloop.kernels import adamw_triton as fused  # only here: it needs Triton
 
-        gradients = [parameter.grad for parameter in parameters]
-        addresses = (
-            *(each.data_ptr() for each in parameters),
-            *(each.data_ptr() for each in gradients if each is not None),
-        )
+        self._begin(parameters)
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        states = [self.state[parameter] for parameter in parameters]
+        kept = [state[name] for name in ("step", "exp_avg", "exp_avg_sq") for state in states]
+        # The state, too: whoever replaces or clears it frees memory that a table of old addresses would write to.
+        addresses = tuple(each.data_ptr() for each in (*parameters, *gradients, *kept))
         known = self._tables.get(number)
         if known is None or known[0] != addresses:
-            self._begin(parameters)
-            states = [self.state[parameter] for parameter in parameters]
-            table = fused.table(parameters, gradients, states)  # type: ignore[arg-type]
-            self._tables[number] = known = addresses, table
+            self._tables[number] = known = addresses, fused.table(parameters, gradients, states)
         beta1, beta2 = group["betas"]
         fused.update(known[1], group["lr"], beta1, beta2, group["eps"], group["weight_decay"])
+
+    def _count_on_cpu(self) -> None:
+        """Where torch's own step counts, unless an option says that it counts on the device."""
+        for group in self.param_groups:
+            if group.get("capturable") or group.get("fused"):
+                continue
+            for state in (self.state[parameter] for parameter in group["params"] if parameter in self.state):
+                if state.get("step") is not None and state["step"].is_cuda:
+                    state["step"] = state["step"].cpu()
 
     def _begin(self, parameters: list[Tensor]) -> None:
         for parameter in parameters:

@@ -25,10 +25,13 @@ def mlp(x: Tensor, weight1: Tensor, bias1: Tensor, weight2: Tensor, bias2: Tenso
     if torch.is_autocast_enabled(x.device.type):
         narrow = torch.get_autocast_dtype(x.device.type)
         given = tuple(each.to(narrow) for each in given)  # type: ignore[assignment]
-    if len({each.dtype for each in given}) > 1 or not fits(given[0].flatten(0, -2), given[1].t()):
+    rows = given[0].reshape(-1, x.shape[-1])
+    # The backward multiplies by `weight2` in tiles, too, so its lines must be ones that the copy engine can read.
+    both = fits(rows, given[1].t()) and fits(given[3], given[3].t())
+    if len({each.dtype for each in given}) > 1 or not both:
         return reference(*given)
     keep = torch.is_grad_enabled() and any(each.requires_grad for each in given)
-    y: Tensor = _forward(given[0].flatten(0, -2), *given[1:], keep)[0]
+    y: Tensor = _forward(rows, *given[1:], keep)[0]
     return y.view(*x.shape[:-1], len(weight2))
 
 

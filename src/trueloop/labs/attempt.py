@@ -123,7 +123,7 @@ def check_attempt(check: Callable[[Attempt], None], module: ModuleType) -> tuple
         pass
     except ClaimFailed:
         raise  # not the reader's mistake
-    except Exception as error:  # noqa: BLE001 - whatever the reader's code raises is the answer
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the reader's code raises is the answer
         said = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:200]}"
         attempt.expect("the code runs", False, _hint_of(error), f"{_place(error, module)}raises {said}")
     return tuple(attempt.checks)

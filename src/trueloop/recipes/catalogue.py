@@ -114,6 +114,12 @@ def load_file(path: Path) -> ModuleType:
     except BadRecipe as error:
         del sys.modules[path.stem]
         raise BadRecipe(f"{path}: {error}") from None
+    except SystemExit as error:  # a script, say, that parses its own arguments: else trueloop would end without a word
+        del sys.modules[path.stem]
+        raise BadRecipe(
+            f"{path} ended while it was loaded (sys.exit, code {error.code}). Nothing was run: put what is for the "
+            'command line under `if __name__ == "__main__":`.'
+        ) from None
     except Exception as error:
         del sys.modules[path.stem]
         raise BadRecipe(f"{path} cannot be loaded: {type(error).__name__}: {error}. Nothing was run.") from error

@@ -163,6 +163,7 @@ class OwnStep(Program):
         return batch_size(batch, self.parts.splits.shared) / samples
 
     def backward(self, micro: Batch, divisor: int | float | Tensor, *, observed: bool = False) -> Tensor:
+        # Of the interface of programs; the loop asks `steps_itself` first and never comes here.
         raise NotImplementedError("A recipe's own step computes its backwards itself.")
 
     def _set_rates(self) -> None:
