@@ -15,8 +15,8 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 from trueloop.data.dataset import Dataset
 from trueloop.data.source import Splits
 from trueloop.data.tensors import Tensors
-from trueloop.errors import TrueloopError
-from trueloop.recipe.recipe import BadRecipe, DataRequest, Recipe, defaults
+from trueloop.errors import BadRecipe, TrueloopError
+from trueloop.recipe.recipe import DataRequest, Recipe, defaults
 from trueloop.recipes.catalogue import load_file
 from trueloop.session.changes import changes_since
 from trueloop.session.train import Trained, train
