@@ -8,6 +8,7 @@ reads both inputs once and writes once, and so does its gradient.
 """
 
 import shutil
+import sys
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,9 @@ def compiled() -> None:
         sources.append(here / "reglu.cu")
     try:
         cpp_extension.load(
-            f"trueloop_reglu{len(sources)}", [str(each) for each in sources], extra_cflags=["-O3"],
+            # OpenMP by flag, or at::parallel_for is a loop on one thread, without a word; torch has loaded the library.
+            f"trueloop_reglu{len(sources)}", [str(each) for each in sources],
+            extra_cflags=["-O3", *(["-fopenmp"] if sys.platform == "linux" else [])],
             is_python_module=False, with_cuda=len(sources) > 1,
         )  # fmt: skip
     except (RuntimeError, OSError) as error:
