@@ -21,6 +21,7 @@ import torch.nn.functional as F  # noqa: N812 - as everybody writes it
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from trueloop.engine.fused_adam import FusedStep
 from trueloop.kernels import adamw, attention, matmul, mlp, norm, reglu, softmax
 
 ROUNDS = 7
@@ -197,11 +198,13 @@ def adamw_groups() -> list[Group]:
             ("ours", adamw.AdamW),
             ("torch fused", lambda each: torch.optim.AdamW(each, fused=True)),
             ("torch foreach", lambda each: torch.optim.AdamW(each, foreach=True)),
+            ("engine, ours", lambda each: FusedStep(torch.optim.AdamW(each, fused=True), "triton")),
+            ("engine, torch", lambda each: FusedStep(torch.optim.AdamW(each, fused=True))),
         ):
             parameters = [torch.randn(numbers, device="cuda", requires_grad=True) for _ in range(count)]
             for parameter in parameters:
                 parameter.grad = torch.randn_like(parameter)
-            contenders[name] = build(parameters).step
+            contenders[name] = build(parameters).step  # type: ignore[no-untyped-call]
         groups.append(
             Group(f"adamw, {count} tensors of {numbers} (host and device)", contenders, 28e-9 * count * numbers)
         )

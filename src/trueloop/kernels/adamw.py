@@ -2,21 +2,24 @@
 
     optimizer = AdamW(model.parameters(), lr=1e-3)      # torch.optim.AdamW, its arguments, its state_dict
 
-torch's own fused AdamW passes addresses as arguments of the kernel, some hundred tensors a launch, and sorts the
+torch's own fused AdamW passes addresses as arguments of the kernel, some thirty tensors a launch, and sorts the
 tensors by device and dtype in every step. Here the addresses lie on the device in a table that is written again only
-when one of them has changed. What this kernel cannot do (amsgrad, maximize, a learning rate that is a tensor, sparse
-gradients, other dtypes than float32, no GPU) is left to torch's own step.
+when one of them has changed; gradients, which move more often, have a table of their own. What this kernel cannot do
+(amsgrad, maximize, a learning rate that is a tensor, sparse gradients, other dtypes than float32, no GPU) is left to
+torch's own step.
+
+`OneLaunch` is the same kernel in the form of torch's fused one, for the engine: `optimizer_kernel=triton`.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, final
 
 import torch
 from torch import Tensor
 
 from trueloop.kernels.triton_here import runs_triton
 
-__all__ = ["AdamW"]
+__all__ = ["AdamW", "OneLaunch"]
 
 _UNSUPPORTED = ("amsgrad", "maximize", "capturable", "differentiable", "fused")
 
@@ -25,7 +28,7 @@ class AdamW(torch.optim.AdamW):
     """The update of `torch.optim.AdamW`, launched once."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        self._tables: dict[int, tuple[tuple[int, ...], Any]] = {}
+        self._tables: dict[int, _Addresses] = {}
         super().__init__(*arguments, **options)
 
     @torch.no_grad()
@@ -70,19 +73,16 @@ class AdamW(torch.optim.AdamW):
         return [parameter for parameter in group["params"] if parameter.grad is not None]
 
     def _update(self, number: int, group: dict[str, Any], parameters: list[Tensor]) -> None:
-        from trueloop.kernels import adamw_triton as fused  # only here: it needs Triton
-
         self._begin(parameters)
-        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
         states = [self.state[parameter] for parameter in parameters]
-        kept = [state[name] for name in ("step", "exp_avg", "exp_avg_sq") for state in states]
         # The state, too: whoever replaces or clears it frees memory that a table of old addresses would write to.
-        addresses = tuple(each.data_ptr() for each in (*parameters, *gradients, *kept))
-        known = self._tables.get(number)
-        if known is None or known[0] != addresses:
-            self._tables[number] = known = addresses, fused.table(parameters, gradients, states)
+        kept = [[state[name] for state in states] for name in ("exp_avg", "exp_avg_sq", "step")]
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        tables = self._tables.setdefault(number, _Addresses())
+        tables.find([parameters, *kept], gradients)
         beta1, beta2 = group["betas"]
-        fused.update(known[1], group["lr"], beta1, beta2, group["eps"], group["weight_decay"])
+        tables.update(group["lr"], beta1, beta2, group["eps"], group["weight_decay"])
+        tables.count()
 
     def _count_on_cpu(self) -> None:
         """Where torch's own step counts, unless an option says that it counts on the device."""
@@ -102,6 +102,60 @@ class AdamW(torch.optim.AdamW):
                 state["exp_avg_sq"] = torch.zeros_like(parameter)
             elif state["step"].device != parameter.device:  # of torch's own step, which counts on the CPU
                 state["step"] = state["step"].to(parameter.device)
+
+
+@final
+class OneLaunch:
+    """Called like torch's fused AdamW: on lists of tensors whose steps are counted already. Of contiguous float32."""
+
+    def __init__(
+        self, parameters: list[Tensor], averages: list[Tensor], squares: list[Tensor], steps: list[Tensor]
+    ) -> None:
+        self._kept, self._tables = [parameters, averages, squares, steps], _Addresses()
+
+    def __call__(
+        self, *lists: list[Tensor], lr: float, beta1: float, beta2: float, weight_decay: float, eps: float,
+        found_inf: Tensor | None = None, **_: Any,
+    ) -> None:  # fmt: skip
+        """`found_inf`: on the device; if not 0, nothing changes."""
+        self._tables.find(self._kept, [each if each.is_contiguous() else each.contiguous() for each in lists[1]])
+        self._tables.update(lr, beta1, beta2, eps, weight_decay, ahead=0.0, found_inf=found_inf)
+
+
+@final
+class _Addresses:
+    """Tables on the device, written again when a tensor has moved."""
+
+    def __init__(self) -> None:
+        self._known: tuple[tuple[int, ...], tuple[int, ...]] = (), ()
+        self._table: Any = None
+        self._gradients: Any = None
+
+    def find(self, kept: list[list[Tensor]], gradients: list[Tensor]) -> None:
+        """`kept`: parameters, averages, squares, steps."""
+        from trueloop.kernels import adamw_triton as fused  # only here: it needs Triton
+
+        now = tuple([each.data_ptr() for tensors in kept for each in tensors])
+        slopes = tuple([each.data_ptr() for each in gradients])
+        if now != self._known[0] or self._table is None:
+            self._table = fused.table(*kept)
+        if slopes != self._known[1] or self._gradients is None:
+            self._gradients = fused.addresses(slopes, gradients[0].device)
+        self._known = now, slopes
+
+    def update(
+        self, lr: float, beta1: float, beta2: float, eps: float, weight_decay: float, ahead: float = 1.0,
+        found_inf: Tensor | None = None,
+    ) -> None:  # fmt: skip
+        from trueloop.kernels import adamw_triton as fused
+
+        numbers = fused.Numbers(lr, beta1, beta2, eps, weight_decay, ahead)
+        fused.update(self._table, self._gradients, numbers, found_inf)
+
+    def count(self) -> None:
+        from trueloop.kernels import adamw_triton as fused
+
+        fused.count(self._table)
 
 
 def _fits(group: dict[str, Any], parameters: list[Tensor]) -> bool:

@@ -4,7 +4,9 @@ Imported only where Triton is installed.
 """
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
 import torch
 import triton
@@ -13,46 +15,88 @@ from torch import Tensor
 
 from trueloop.kernels.triton_here import launching_on
 
-__all__ = ["Table", "table", "update"]
+__all__ = ["Addresses", "Numbers", "Table", "addresses", "count", "table", "update"]
 
 PIECE = 1024
 """Numbers of a tensor that one program updates."""
+WIDE = 16
+"""Bytes that a thread reads at once, where tensors begin at a multiple of them."""
+
+
+class Addresses(NamedTuple):
+    """Of tensors, on their device."""
+
+    values: Tensor
+    aligned: bool
+    """Whether each is a multiple of `WIDE`."""
 
 
 class Table(NamedTuple):
     pieces: Tensor
-    """[pieces, 6]: addresses of parameter, gradient, both averages and the step, and how many numbers are left."""
+    """[pieces, 7]: addresses of parameter, both averages and the step; how many numbers are left; the number of the
+    tensor, and where in it the piece begins."""
     steps: Tensor
-    """[tensors]: the addresses of all steps, to be counted up after the update."""
+    """[tensors]: the addresses of all steps."""
     aligned: bool
-    """Whether every piece begins at a multiple of 16 bytes, so that a thread can read four numbers at once."""
+    """Whether every piece begins at a multiple of `WIDE`."""
 
 
-def table(parameters: list[Tensor], gradients: list[Tensor], states: list[dict[str, Any]]) -> Table:
+class Numbers(NamedTuple):
+    """Of one update."""
+
+    lr: float
+    beta1: float
+    beta2: float
+    eps: float
+    weight_decay: float
+    ahead: float
+    """1: the steps are those before this update; 0: they are counted already."""
+
+
+def addresses(values: Sequence[int], device: torch.device) -> Addresses:
+    return Addresses(_on(device, values), not any(value % WIDE for value in values))
+
+
+def table(parameters: list[Tensor], averages: list[Tensor], squares: list[Tensor], steps: list[Tensor]) -> Table:
     rows: list[tuple[int, ...]] = []
-    for parameter, gradient, state in zip(parameters, gradients, states, strict=True):
-        kept = parameter, gradient, state["exp_avg"], state["exp_avg_sq"]
+    for number, (parameter, average, square, step) in enumerate(zip(parameters, averages, squares, steps, strict=True)):
+        begins = [each.data_ptr() for each in (parameter, average, square)]
         for start in range(0, parameter.numel(), PIECE):
-            moved = (each.data_ptr() + 4 * start for each in kept)
-            rows.append((*moved, state["step"].data_ptr(), parameter.numel() - start))
+            moved = (begin + 4 * start for begin in begins)
+            rows.append((*moved, step.data_ptr(), parameter.numel() - start, number, start))
     device = parameters[0].device
-    steps = torch.tensor([state["step"].data_ptr() for state in states], dtype=torch.int64)
-    pieces = torch.tensor(rows, dtype=torch.int64).reshape(-1, 6)
-    aligned = not bool((pieces[:, :4] % 16).any())
-    return Table(pieces.to(device), steps.to(device), aligned)
+    pieces = _on(device, rows).reshape(-1, 7)
+    aligned = not any(value % WIDE for row in rows for value in row[:3])
+    return Table(pieces, _on(device, [step.data_ptr() for step in steps]), aligned)
 
 
-def update(where: Table, lr: float, beta1: float, beta2: float, eps: float, weight_decay: float) -> None:
+def _on(device: torch.device, values: Sequence[object]) -> Tensor:
+    """From pinned memory: a plain copy would make the host wait for the device."""
+    found = torch.tensor(values, dtype=torch.int64, pin_memory=device.type == "cuda")
+    return found.to(device, non_blocking=True)
+
+
+def update(where: Table, gradients: Addresses, numbers: Numbers, found_inf: Tensor | None = None) -> None:
+    """`found_inf`: on the device; if not 0, nothing changes."""
+    if not len(where.pieces):
+        return
+    lr, beta1, beta2, eps, weight_decay, ahead = numbers
     with launching_on(where.pieces):
-        if len(where.pieces):
-            _update[(len(where.pieces),)](
-                where.pieces, lr, beta1, beta2, 1 - beta1, 1 - beta2, *_two_floats(beta1), *_two_floats(beta2), eps,
-                1 - lr * weight_decay, ALIGNED=where.aligned, PIECE=PIECE, num_warps=4,
-            )  # fmt: skip
-        count = len(where.steps)
-        _count[(triton.cdiv(count, 256),)](where.steps, count, BLOCK=256, num_warps=4)
+        _update[(len(where.pieces),)](
+            where.pieces, gradients.values, where.pieces if found_inf is None else found_inf, ahead, lr, beta1, beta2,
+            1 - beta1, 1 - beta2, *_two_floats(beta1), *_two_floats(beta2), eps, 1 - lr * weight_decay,
+            ALIGNED=where.aligned and gradients.aligned, MAY_SKIP=found_inf is not None, PIECE=PIECE, num_warps=4,
+        )  # fmt: skip
 
 
+def count(where: Table) -> None:
+    """Each step goes up by one."""
+    tensors = len(where.steps)
+    with launching_on(where.steps):
+        _count[(triton.cdiv(tensors, 256),)](where.steps, tensors, BLOCK=256, num_warps=4)
+
+
+@lru_cache(maxsize=64)
 def _two_floats(beta: float) -> tuple[float, float]:
     """log2(beta) as a sum of two float32, the type in which a kernel takes numbers: 1 - 0.999 ** 1 in one float32 is
     wrong by 6e-5."""
@@ -62,21 +106,24 @@ def _two_floats(beta: float) -> tuple[float, float]:
     return high, math.log2(beta) - high
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit(do_not_specialize=["found"])  # type: ignore[untyped-decorator]
 def _update(  # type: ignore[no-untyped-def]
-    pieces, lr, beta1, beta2, rest1, rest2, high1, low1, high2, low2, eps, decay, ALIGNED: tl.constexpr,  # noqa: N803
-    PIECE: tl.constexpr,  # noqa: N803
+    pieces, gradients, found, ahead, lr, beta1, beta2, rest1, rest2, high1, low1, high2, low2, eps, decay,
+    ALIGNED: tl.constexpr, MAY_SKIP: tl.constexpr, PIECE: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
-    row = pieces + tl.program_id(0) * 6
+    row = pieces + tl.program_id(0) * 7
     number = tl.pointer_type(tl.float32)
     place = tl.arange(0, PIECE)
-    inside = place < tl.load(row + 5)
-    parameter, gradient = tl.load(row).to(number), tl.load(row + 1).to(number)
-    first, second = tl.load(row + 2).to(number), tl.load(row + 3).to(number)
+    left = tl.load(row + 4)
+    if MAY_SKIP:
+        left = tl.where(tl.load(found) == 0.0, left, 0)
+    inside = place < left
+    parameter, first = tl.load(row).to(number), tl.load(row + 1).to(number)
+    second, gradient = tl.load(row + 2).to(number), tl.load(gradients + tl.load(row + 5)).to(number) + tl.load(row + 6)
     if ALIGNED:
         parameter, gradient = tl.multiple_of(parameter, 16), tl.multiple_of(gradient, 16)
         first, second = tl.multiple_of(first, 16), tl.multiple_of(second, 16)
-    step = tl.load(tl.load(row + 4).to(number)).to(tl.float64) + 1.0
+    step = tl.load(tl.load(row + 3).to(number)).to(tl.float64) + ahead
     bias1 = 1.0 - tl.exp2(step * high1 + step * low1)
     bias2 = 1.0 - tl.exp2(step * high2 + step * low2)
     slope = tl.load(gradient + place, mask=inside)
@@ -90,8 +137,8 @@ def _update(  # type: ignore[no-untyped-def]
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _count(steps, count, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]  # noqa: N803
+def _count(steps, tensors, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]  # noqa: N803
     place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    inside = place < count
+    inside = place < tensors
     step = tl.load(steps + place, mask=inside, other=0).to(tl.pointer_type(tl.float32))
     tl.store(step, tl.load(step, mask=inside) + 1.0, mask=inside)
