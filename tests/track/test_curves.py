@@ -68,7 +68,7 @@ def test_every_chart_has_a_name_and_a_description() -> None:
 def test_a_page_fetches_nothing_and_runs_nothing() -> None:
     text = page(start(), finished(), rows())
     assert not re.search(r"<script|https?:|url\(|@import|<link|src=", text)
-    assert "prefers-color-scheme: dark" in text
+    assert "light-dark(" in text
 
 
 def test_a_page_of_a_long_run_stays_small() -> None:

@@ -32,6 +32,7 @@ GROUPS: Final = {
         "predict": "predict new inputs with a run's best model, as CSV",
         "sample": "generate text with a language model of a run",
         "compare": "show what differs between runs, and from which step on",
+        "ui": "show the runs of a folder on a local page, live",
         "checkpoint": "show, verify or convert a checkpoint",
         "inspect": "show a model, a checkpoint, a tensor or a batch",
     },

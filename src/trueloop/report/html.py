@@ -1,6 +1,7 @@
 """A document as one HTML file that opens offline: no scripts, no fonts, nothing fetched; light or dark.
 
-`style.css` is the style sheet of every page. Wide tables, code and charts scroll in their own box.
+`palette.css` has the colors and `style.css` the rest of the style sheet of every page.
+Wide tables, code and charts scroll in their own box.
 """
 
 import base64
@@ -20,7 +21,7 @@ from trueloop.results.document import cell
 
 __all__ = ["render"]
 
-STYLE: Final = Path(__file__).with_name("style.css")  # of every page
+STYLES: Final = tuple(Path(__file__).with_name(name) for name in ("palette.css", "style.css"))  # of every page
 PAGE: Final = """<!doctype html>
 <html lang="en">
 <head>
@@ -40,7 +41,8 @@ PAGE: Final = """<!doctype html>
 
 def render(document: doc.Document) -> str:
     title, body = escape(document.name or document.title), "\n".join(piece for piece in _body(document) if piece)
-    return PAGE.format(title=title, style=STYLE.read_text(encoding="utf-8"), body=body)
+    style = "".join(path.read_text(encoding="utf-8") for path in STYLES)
+    return PAGE.format(title=title, style=style, body=body)
 
 
 def _body(document: doc.Document) -> Iterator[str]:

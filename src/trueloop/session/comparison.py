@@ -12,7 +12,7 @@ from trueloop.session.runs import RunSummary, summary_of
 from trueloop.track.metrics import current_rows, read_rows
 from trueloop.usercode.definitions import definitions_that_differ
 
-__all__ = ["Comparison", "Parting", "compared", "parting"]
+__all__ = ["Comparison", "Parting", "compare_read", "compared", "parting"]
 
 Values = tuple[Any, ...]  # One for each run, in their order; None where a run has none
 
@@ -41,13 +41,19 @@ class Comparison:
 
 
 def compared(paths: Sequence[Path]) -> Comparison:
-    runs = tuple(summary_of(path) for path in paths)
-    abouts = [read_about(path) for path in paths]
+    """Runs by their folders."""
     rows = [current_rows(read_rows(path, ("train", "valid"))) for path in paths]
+    return compare_read(tuple(map(summary_of, paths)), [read_about(path) for path in paths], rows)
+
+
+def compare_read(
+    runs: tuple[RunSummary, ...], abouts: Sequence[Mapping[str, Any]], rows: Sequence[Sequence[Row]]
+) -> Comparison:
+    """Runs that were read: their summaries, what run.json says, their rows of training and validation."""
     data = [{"--data": about["data"]} if about.get("data") else {} for about in abouts]
     recipes = [{**_fields(about), **given} for about, given in zip(abouts, data, strict=True)]
     names = tuple(run.name for run in runs)
-    labels = names if len(set(names)) == len(names) else tuple(str(path) for path in paths)
+    labels = names if len(set(names)) == len(names) else tuple(str(run.path) for run in runs)
     return Comparison(
         runs=runs,
         labels=labels,

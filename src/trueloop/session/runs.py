@@ -1,16 +1,17 @@
 """Summaries of runs, read from their folders, for `trueloop runs` and `trueloop compare`. Imports no torch."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from trueloop.errors import NotARun
+from trueloop.hook import Row
 from trueloop.session.folder import read_about, running
 from trueloop.track.metrics import current_rows, last_row, read_rows
 
-__all__ = ["RunSummary", "Status", "by_metric", "read_runs", "summary_of"]
+__all__ = ["RunSummary", "Status", "by_metric", "read_runs", "summary_from", "summary_of"]
 
 Status = Literal["running", "finished", "stopped", "killed", "collapsed", "hung", "failed", "damaged"]
 
@@ -68,12 +69,18 @@ def _summary_or_damage(path: Path) -> RunSummary | None:
 
 
 def summary_of(path: Path) -> RunSummary:
-    """Raises NotARun. The step is read from the rows while a run runs, and after a kill that left run.json behind."""
+    """Raises NotARun."""
     about = read_about(path)
-    held = running(path)
-    status: Status = "running" if held else STATUS.get(str(about.get("status")), "failed")
     rows = current_rows(read_rows(path, ("valid", "test")))
-    last = last_row(path)
+    return summary_from(path, about, rows, last_row(path), held=running(path))
+
+
+def summary_from(
+    path: Path, about: Mapping[str, Any], rows: Sequence[Row], last: Row | None, *, held: bool
+) -> RunSummary:
+    """From what run.json says, the rows of validation and test, and the last row. `held`: a process trains it.
+    The step is read from the rows while a run runs, and after a kill that left run.json behind."""
+    status: Status = "running" if held else STATUS.get(str(about.get("status")), "failed")
     metric = str(about.get("metric") or "")
     higher = bool(about.get("higher_is_better", metric not in ("", "loss")))
     best, best_step = about.get("best"), about.get("best_step")

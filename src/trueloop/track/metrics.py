@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Final, final
 from trueloop.errors import CannotSave, NotARun
 from trueloop.hook import Ending, Hook, Row, Start
 
-__all__ = ["FILE", "MetricsFile", "current_rows", "last_row", "read_rows"]
+__all__ = ["FILE", "MetricsFile", "current_rows", "last_row", "read_rows", "row_of"]
 
 FILE: Final = "metrics.jsonl"
 _TAIL: Final = 1 << 20
@@ -83,7 +83,8 @@ def _finite(row: Row) -> dict[str, Any]:
     return {name: value if math.isfinite(value) else str(value) for name, value in row.values.items()}
 
 
-def _row(data: Any) -> Row:
+def row_of(data: Any) -> Row:
+    """The row of a parsed line. Raises ValueError, KeyError or TypeError."""
     fields = dict(data)
     kind, step, epoch, best = fields.pop("kind"), fields.pop("step"), fields.pop("epoch"), fields.pop("best", False)
     return Row(kind, int(step), float(epoch), {name: float(value) for name, value in fields.items()}, bool(best))
@@ -103,7 +104,7 @@ def read_rows(folder: Path, kinds: Collection[str] = ()) -> Iterator[Row]:
         if wanted and not line.startswith(wanted):
             continue
         try:
-            row = _row(json.loads(line))
+            row = row_of(json.loads(line))
         except (ValueError, KeyError, TypeError) as error:
             if number == len(lines):
                 return
@@ -122,7 +123,7 @@ def last_row(folder: Path) -> Row | None:
         return None
     for line in reversed(lines):
         try:
-            row = _row(json.loads(line))
+            row = row_of(json.loads(line))
         except (ValueError, KeyError, TypeError):
             continue
         if row.kind != "test":  # its step is that of the best weights, not of the run

@@ -1,0 +1,53 @@
+"""`trueloop ui [FOLDER]`: one local page that shows all runs of a folder, live. No torch is imported."""
+
+import sys
+import webbrowser
+from pathlib import Path
+from typing import Final
+
+from trueloop.cli.options import Parser, whole_number
+from trueloop.errors import MissingExtra, Misuse
+
+__all__ = ["parser", "ui"]
+
+ABOUT: Final = """Show the runs of a folder on a local page, live: tables, curves, comparisons, findings.
+
+It only reads, it listens on this machine only (127.0.0.1), and it fetches nothing from elsewhere. From another machine:
+`ssh -L 8770:127.0.0.1:8770 HOST`, and there `trueloop ui --port 8770`. Ctrl-C ends it; runs continue."""
+
+
+def parser() -> Parser:
+    made = Parser("ui", "[options] [FOLDER]", ABOUT)
+    add = made.add_argument
+    add("folder", nargs="?", type=Path, metavar="FOLDER", help="the folder of runs (default: runs), or one run")
+    add("--port", type=whole_number(0, 65535), default=0, metavar="N", help="the port (default: 0, any free one)")
+    add("--open", action="store_true", help="open the page in the browser")
+    return made
+
+
+def ui(arguments: list[str]) -> int:
+    options = parser().parse_all(arguments)
+    folder: Path = options.folder or Path("runs")
+    if not folder.is_dir():
+        cure = "`trueloop train digits` starts a run in ./runs" if options.folder is None else "name a folder of runs"
+        raise Misuse(f"There is no folder {folder}. Nothing was started: {cure}.")
+    try:
+        from trueloop.ui.library import Library
+        from trueloop.ui.server import listen, plotly_file, serve
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"The page needs the package {error.name}: pip install 'trueloop[ui]'") from None
+    plotly_file()
+    one = (folder / "run.json").is_file()
+    library = Library(folder.resolve().parent, folder.resolve().name) if one else Library(folder)
+    try:
+        listener = listen(options.port)
+    except OSError as error:
+        raise Misuse(
+            f"Port {options.port} cannot be used ({error.strerror}). Nothing was started: omit --port."
+        ) from None
+    address = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+    print(f"{address}  {folder}; Ctrl-C ends it", flush=True)
+    if options.open and not webbrowser.open(address):
+        print("trueloop: no browser was found; open the address above.", file=sys.stderr)
+    serve(library, listener)
+    return 0

@@ -1,0 +1,15 @@
+"""The pages, in the order of the navigation. How one is added: see `trueloop.ui`."""
+
+from typing import Final
+
+from trueloop.ui.page import Page
+from trueloop.ui.pages import compare, curves, run, runs
+
+__all__ = ["PAGES"]
+
+PAGES: Final[tuple[Page, ...]] = (
+    Page("runs", "Runs", runs.data),
+    Page("compare", "Compare", compare.data),
+    Page("run", "Run", run.data, "run"),
+    Page("curves", "", curves.data, ""),
+)

@@ -1,0 +1,38 @@
+"""The table of runs: one row for each, and the fields in which they differ."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from trueloop.ui.library import Library
+from trueloop.ui.page import Query
+
+__all__ = ["data", "differing"]
+
+MOST_FIELDS: Final = 40  # Columns for fields that differ; runs of unlike recipes differ in nearly all
+
+
+def data(library: Library, query: Query) -> dict[str, Any]:
+    """With `run` parameters: the rows of these runs only, for an update."""
+    wanted = query.all("run")
+    names = [name for name in library.names() if name in set(wanted)] if wanted else None
+    rows = library.rows() if names is None else [library.row(name) for name in names]
+    fields = differing([row["fields"] for row in (library.rows() if names is not None else rows)])
+    shown = [{**row, "fields": {name: row["fields"].get(name) for name in fields}} for row in rows]
+    return {"folder": str(library.root), "fields": fields, "runs": shown, "complete": names is None}
+
+
+def differing(sides: Sequence[dict[str, Any]]) -> list[str]:
+    """Names of fields that have more than one value; those with few values, which are worth grouping by, come first."""
+    first: dict[str, Any] = {}
+    values: dict[str, set[str]] = {}
+    for side in sides:
+        for name, value in side.items():
+            if name not in first:
+                first[name] = value
+            elif first[name] != value:
+                values.setdefault(name, {repr(first[name])}).add(repr(value))
+    if len(sides) > 1:
+        for name in first:
+            if name not in values and sum(name in side for side in sides) < len(sides):
+                values[name] = {repr(first[name]), ""}
+    return sorted(values, key=lambda name: (len(values[name]) > 20, name))[:MOST_FIELDS]
