@@ -237,7 +237,7 @@ def test_html_is_whole_and_stands_alone(script: Path) -> None:
     assert "<b>loss</b> is nan" in reader.text
     assert "gradients-never-cleared" in reader.text
     assert "train.py:3" in reader.text
-    assert "prefers-color-scheme: dark" in page
+    assert "light-dark(" in page
 
 
 def test_html_of_a_clean_run_says_what_was_watched() -> None:
