@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from trueloop.cli.main import main
+from trueloop.op_claims.sanitizer import sanitizer_path
 
 pytestmark = [
     pytest.mark.gpu,
@@ -71,6 +72,28 @@ def without_strides(x, dim):
     return launch(x, True, contiguous=False)
 
 
+@triton.jit
+def doubled_kernel(x, out, count, BLOCK: tl.constexpr, MASKED: tl.constexpr):
+    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    values = 2 * tl.load(x + place, mask=place < count, other=0.0)
+    if MASKED:
+        tl.store(out + place, values, mask=place < count)
+    else:
+        tl.store(out + place, values)
+
+
+def doubled(x, dim, masked=True):
+    x = x.contiguous()
+    out = torch.empty_like(x)
+    if x.numel():
+        doubled_kernel[(triton.cdiv(x.numel(), 128),)](x, out, x.numel(), BLOCK=128, MASKED=masked)
+    return out
+
+
+def writes_behind_its_result(x, dim):
+    return doubled(x, dim, masked=False)
+
+
 def on_the_default_stream(x, dim):
     with torch.cuda.stream(torch.cuda.default_stream()):
         return torch.softmax(x, dim)
@@ -126,3 +149,22 @@ def test_an_operation_is_timed_by_events_cold_and_warm(probe: Any, capsys: pytes
     said = json.loads(capsys.readouterr().out)
     assert {each["cache"] for each in said["sizes"]} == {"warm", "cold"}
     assert all(each["agrees"] for each in said["sizes"])
+
+
+@pytest.mark.skipif(sanitizer_path() is None, reason="needs compute-sanitizer")
+def test_compute_sanitizer_finds_a_write_behind_the_result(probe: Any) -> None:
+    """No guard lies there: torch's pool of memory hides it from every other claim."""
+    claim = "memory-stays-inside-tensors"
+    faulty = probe("writes_behind_its_result", claim)[claim]
+    assert faulty["result"] == "fails", faulty["measured"]
+    assert "invalid __global__ write" in faulty["measured"]
+    assert "doubled_kernel" in faulty["measured"]
+    healthy = probe("doubled", claim)[claim]
+    assert healthy["result"] == "holds", healthy["measured"]
+    assert healthy["measured"].endswith("compute-sanitizer reports no error")
+
+
+@pytest.mark.skipif(sanitizer_path() is not None, reason="compute-sanitizer is installed")
+def test_without_compute_sanitizer_the_claim_says_so(probe: Any) -> None:
+    claim = "memory-stays-inside-tensors"
+    assert "because compute-sanitizer is not installed" in probe("doubled", claim)[claim]["measured"]

@@ -89,7 +89,7 @@ def _subject(options: argparse.Namespace, target: str, op: Any, module: ModuleTy
     samples, source = op_samples(options, name, op, module, reference)
     return OpSubject(
         op, name, tuple(samples), source, reference, options.against or "", gradient, options.gradient_of or "",
-        ("aot_eager", "inductor"),
+        ("aot_eager", "inductor"), target,
     )  # fmt: skip
 
 

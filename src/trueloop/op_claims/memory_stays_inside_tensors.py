@@ -1,13 +1,15 @@
 """memory-stays-inside-tensors: nothing outside of the inputs is read or written.
 
 Each input, and the incoming gradient, lies inside a larger buffer: contiguous, transposed, or with gaps. Around it and
-in the gaps is NaN, then 1. A result that changes with that was computed from it; a changed guard was written.
+in the gaps is NaN, then 1. A result that changes with that was computed from it; a changed guard was written. On a CUDA
+device NVIDIA's compute-sanitizer, where it is installed, also checks every access, so those to memory that the
+operation allocates itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final, final
 
 import torch
@@ -19,6 +21,7 @@ from trueloop.op_claims.layouts import strides_of
 from trueloop.op_claims.op_claim import OpClaim, Trial
 from trueloop.op_claims.op_subject import NotTaken, OpSubject
 from trueloop.op_claims.sample import Sample
+from trueloop.op_claims.sanitizer import sanitize
 from trueloop.results.proof import Cause, Proof
 
 __all__ = ["MemoryStaysInsideTensors"]
@@ -39,12 +42,20 @@ class MemoryStaysInsideTensors(OpClaim):
     )
 
     def try_op(self, subject: OpSubject) -> Proof:
-        return self.result(
-            subject,
-            _trials(subject),
-            lambda said: f"nothing outside was read or written in {said} calls; memory of the results is not guarded",
-            "its results change from call to call",
-        )
+        outside = "nothing outside was read or written in {} calls"
+        proof = self.result(subject, _trials(subject), outside.format, "its results change from call to call")
+        if proof.result == "fails" or subject.device.type != "cuda":
+            unguarded = "; memory of the results is not guarded" if proof.result == "holds" else ""
+            return replace(proof, measured=f"{proof.measured}{unguarded}")
+        found = sanitize(subject.target, subject.samples)
+        if found.wrong:
+            more = f" ({found.errors} errors)" if found.errors > 1 else ""
+            lines = {"compute-sanitizer": " / ".join(found.details)}
+            return self.fails(f"compute-sanitizer: {found.wrong}{more}", lines, place=subject.place)
+        rest = "compute-sanitizer reports no error"
+        if found.not_run:
+            rest = f"memory of the results is not guarded, because {found.not_run}"
+        return replace(proof, measured=f"{proof.measured}; {rest}")
 
 
 def _trials(subject: OpSubject) -> Iterator[Trial]:

@@ -48,6 +48,7 @@ class OpSubject:
     gradient_reference: Callable[..., Any] | None = None  # --gradient-of
     gradient_of: str = ""
     backends: tuple[str, ...] = ("aot_eager",)  # of torch.compile
+    target: str = ""  # FILE.py:NAME, for another process; empty: it is in no file
 
     @cached_property
     def kind(self) -> Kind:
