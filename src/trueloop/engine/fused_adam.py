@@ -10,6 +10,8 @@ and its state stay torch's, so checkpoints do not depend on the kernel.
 """
 
 from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter, is_not
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -24,6 +26,8 @@ from trueloop.torch_private.optimizers import has_step_hooks
 
 __all__ = ["FusedStep", "scaled_rate"]
 
+_GRADIENT: Final = attrgetter("grad")
+_IS_THERE: Final = partial(is_not, None)
 _KINDS: Final = (torch.optim.Adam, torch.optim.AdamW)  # Not their subclasses, which may do anything
 _TORCH_FOLDER: Final = str(Path(torch_optimizer.__file__).parent)  # a `step` not from there must be called
 _UNSUPPORTED: Final = ("amsgrad", "maximize", "capturable", "differentiable")
@@ -58,8 +62,8 @@ class FusedStep:
         """`found_inf`: on the device; if not 0, nothing changes. `rate`: replaces the groups' learning rate."""
         if self._state is not self.optimizer.state:
             self._prepare()  # a loaded state: from the first step on, as in the run that wrote it
-        prepared = [(each, [p.grad for p in each.parameters]) for each in self.prepared()]
-        if not prepared or any(gradient is None for _, gradients in prepared for gradient in gradients):
+        prepared = [(each, list(map(_GRADIENT, each.parameters))) for each in self.prepared()]
+        if not prepared or not all(all(map(_IS_THERE, gradients)) for _, gradients in prepared):
             if rate is not None:
                 raise RuntimeError("A learning rate on the device needs the fused kernel, and it cannot be used here.")
             self._step_via_optimizer(found_inf)

@@ -12,7 +12,8 @@ torch's own step.
 """
 
 from collections.abc import Callable
-from typing import Any, final
+from operator import attrgetter, is_, itemgetter
+from typing import Any, Final, final
 
 import torch
 from torch import Tensor
@@ -21,31 +22,37 @@ from trueloop.kernels.triton_here import runs_triton
 
 __all__ = ["AdamW", "OneLaunch"]
 
-_UNSUPPORTED = ("amsgrad", "maximize", "capturable", "differentiable", "fused")
+_STATE: Final = itemgetter("exp_avg"), itemgetter("exp_avg_sq"), itemgetter("step")
+_ADDRESS: Final = Tensor.data_ptr
+_GRADIENT: Final = attrgetter("grad")
+_SPARSE: Final = attrgetter("is_sparse")
+_UNSUPPORTED: Final = ("amsgrad", "maximize", "capturable", "differentiable", "fused")
 
 
 class AdamW(torch.optim.AdamW):
     """The update of `torch.optim.AdamW`, launched once."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        self._tables: dict[int, _Addresses] = {}
+        self._groups: list[_Group] = []  # Of the last step; empty: there was none of ours
+        self._states: list[dict[str, Any]] = []
         super().__init__(*arguments, **options)
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        groups = [(group, self._with_gradient(group)) for group in self.param_groups]
-        if not all(_fits(group, parameters) for group, parameters in groups):
-            self._count_on_cpu()
-            return super().step(closure)
-        loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-            groups = [(group, self._with_gradient(group)) for group in self.param_groups]
-        for number, (group, parameters) in enumerate(groups):
-            if parameters:
-                self._update(number, group, parameters)
-        return loss
+            self.step()
+            return loss
+        if not self._unchanged() and not self._prepare():
+            self._count_on_cpu()
+            return super().step()
+        for group, kept in zip(self.param_groups, self._groups, strict=True):
+            if kept.gradients:
+                beta1, beta2 = group["betas"]
+                kept.launch.update(kept.gradients, group["lr"], beta1, beta2, group["eps"], group["weight_decay"])
+                kept.launch.count()
+        return None
 
     def state_dict(self) -> dict[str, Any]:
         """Steps are on the CPU in it, as in torch's own: both classes read each other's."""
@@ -59,30 +66,41 @@ class AdamW(torch.optim.AdamW):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         super().load_state_dict(state_dict)
-        self._tables.clear()
+        self._groups = []
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]
-        self._tables = {}
+        self._groups, self._states = [], []
 
     def __getstate__(self) -> dict[str, Any]:
         """Addresses mean nothing in another process."""
-        return {**super().__getstate__(), "_tables": {}}
+        return {**super().__getstate__(), "_groups": [], "_states": []}
+
+    def _unchanged(self) -> bool:
+        """Is everything but the values as in the last step? Asked in every step, of thousands of tensors: by identity,
+        in C, without a hash. The state, too: whoever replaces or clears it frees what an old table points to."""
+        states = self.state.values()
+        return (
+            len(self._groups) == len(self.param_groups)
+            and len(self._states) == len(states)
+            and all(map(is_, states, self._states))
+            and all(kept.is_still(group) for group, kept in zip(self.param_groups, self._groups, strict=True))
+        )
+
+    def _prepare(self) -> bool:
+        """Whether this kernel can take the step."""
+        self._groups = []
+        groups = [(group, self._with_gradient(group)) for group in self.param_groups]
+        if not all(_fits(group, parameters) for group, parameters in groups):
+            return False
+        for _, parameters in groups:
+            self._begin(parameters)
+            self._groups.append(_Group(parameters, [self.state[each] for each in parameters]))
+        self._states = list(self.state.values())
+        return all(kept.is_still(group) for group, kept in zip(self.param_groups, self._groups, strict=True))
 
     def _with_gradient(self, group: dict[str, Any]) -> list[Tensor]:
         return [parameter for parameter in group["params"] if parameter.grad is not None]
-
-    def _update(self, number: int, group: dict[str, Any], parameters: list[Tensor]) -> None:
-        self._begin(parameters)
-        states = [self.state[parameter] for parameter in parameters]
-        # The state, too: whoever replaces or clears it frees memory that a table of old addresses would write to.
-        kept = [[state[name] for state in states] for name in ("exp_avg", "exp_avg_sq", "step")]
-        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-        tables = self._tables.setdefault(number, _Addresses())
-        tables.find([parameters, *kept], gradients)
-        beta1, beta2 = group["betas"]
-        tables.update(group["lr"], beta1, beta2, group["eps"], group["weight_decay"])
-        tables.count()
 
     def _count_on_cpu(self) -> None:
         """Where torch's own step counts, unless an option says that it counts on the device."""
@@ -105,54 +123,82 @@ class AdamW(torch.optim.AdamW):
 
 
 @final
+class _Group:
+    """What a table of addresses was made from. It holds its tensors, so that their memory cannot be freed."""
+
+    def __init__(self, parameters: list[Tensor], states: list[dict[str, Any]]) -> None:
+        self.parameters, self.states = parameters, states
+        self.kept = [list(map(get, states)) for get in _STATE]
+        self.gradients: list[Tensor] = []  # Of this step
+        self.launch = _Launch(parameters, *self.kept)
+
+    def is_still(self, group: dict[str, Any]) -> bool:
+        """Has the group the same parameters with gradients, the same state, and options of this kernel? Its gradients
+        are taken then."""
+        parameters = group["params"]
+        gradients = list(map(_GRADIENT, parameters))
+        self.gradients = [each for each in gradients if each is not None]
+        if len(self.gradients) < len(gradients):
+            parameters = [each for each, slope in zip(parameters, gradients, strict=True) if slope is not None]
+        return (
+            len(parameters) == len(self.parameters)
+            and all(map(is_, parameters, self.parameters))
+            and all(all(map(is_, map(get, self.states), own)) for get, own in zip(_STATE, self.kept, strict=True))
+            and not any(group.get(option) for option in _UNSUPPORTED)
+            and not isinstance(group["lr"], Tensor)
+            and not any(map(_SPARSE, self.gradients))
+            and all(map(Tensor.is_contiguous, self.gradients))
+        )
+
+
+@final
 class OneLaunch:
     """Called like torch's fused AdamW: on lists of tensors whose steps are counted already. Of contiguous float32."""
 
     def __init__(
         self, parameters: list[Tensor], averages: list[Tensor], squares: list[Tensor], steps: list[Tensor]
     ) -> None:
-        self._kept, self._tables = [parameters, averages, squares, steps], _Addresses()
+        self._launch = _Launch(parameters, averages, squares, steps)
 
     def __call__(
-        self, *lists: list[Tensor], lr: float, beta1: float, beta2: float, weight_decay: float, eps: float,
-        found_inf: Tensor | None = None, **_: Any,
+        self, parameters: list[Tensor], gradients: list[Tensor], *_: Any, lr: float, beta1: float, beta2: float,
+        weight_decay: float, eps: float, found_inf: Tensor | None = None, **__: Any,
     ) -> None:  # fmt: skip
         """`found_inf`: on the device; if not 0, nothing changes."""
-        self._tables.find(self._kept, [each if each.is_contiguous() else each.contiguous() for each in lists[1]])
-        self._tables.update(lr, beta1, beta2, eps, weight_decay, ahead=0.0, found_inf=found_inf)
+        self._launch.update(gradients, lr, beta1, beta2, eps, weight_decay, 0.0, found_inf)
 
 
 @final
-class _Addresses:
-    """Tables on the device, written again when a tensor has moved."""
+class _Launch:
+    """Tables on the device, written again when a parameter or a gradient has moved."""
 
-    def __init__(self) -> None:
-        self._known: tuple[tuple[int, ...], tuple[int, ...]] = (), ()
+    def __init__(
+        self, parameters: list[Tensor], averages: list[Tensor], squares: list[Tensor], steps: list[Tensor]
+    ) -> None:
+        self._kept = parameters, averages, squares, steps
+        self._parameters: list[int] | None = None
+        self._gradients: list[int] | None = None
         self._table: Any = None
-        self._gradients: Any = None
-
-    def find(self, kept: list[list[Tensor]], gradients: list[Tensor]) -> None:
-        """`kept`: parameters, averages, squares, steps."""
-        from trueloop.kernels import adamw_triton as fused  # only here: it needs Triton
-
-        now = tuple([each.data_ptr() for tensors in kept for each in tensors])
-        slopes = tuple([each.data_ptr() for each in gradients])
-        if now != self._known[0] or self._table is None:
-            self._table = fused.table(*kept)
-        if slopes != self._known[1] or self._gradients is None:
-            self._gradients = fused.addresses(slopes, gradients[0].device)
-        self._known = now, slopes
+        self._slopes: Any = None
 
     def update(
-        self, lr: float, beta1: float, beta2: float, eps: float, weight_decay: float, ahead: float = 1.0,
-        found_inf: Tensor | None = None,
+        self, gradients: list[Tensor], lr: float, beta1: float, beta2: float, eps: float, weight_decay: float,
+        ahead: float = 1.0, found_inf: Tensor | None = None,
     ) -> None:  # fmt: skip
-        from trueloop.kernels import adamw_triton as fused
+        from trueloop.kernels import adamw_triton as fused  # only here: it needs Triton
 
-        numbers = fused.Numbers(lr, beta1, beta2, eps, weight_decay, ahead)
-        fused.update(self._table, self._gradients, numbers, found_inf)
+        parameters, slopes = list(map(_ADDRESS, self._kept[0])), list(map(_ADDRESS, gradients))
+        if parameters != self._parameters:
+            self._table, self._parameters = fused.table(*self._kept), parameters
+        if slopes != self._gradients:
+            if not all(map(Tensor.is_contiguous, gradients)):
+                gradients = [each.contiguous() for each in gradients]
+                slopes = list(map(_ADDRESS, gradients))
+            self._slopes, self._gradients = fused.addresses(slopes, gradients[0].device), slopes
+        fused.update(self._table, self._slopes, fused.Numbers(lr, beta1, beta2, eps, weight_decay, ahead), found_inf)
 
     def count(self) -> None:
+        """Each step goes up by one."""
         from trueloop.kernels import adamw_triton as fused
 
         fused.count(self._table)
