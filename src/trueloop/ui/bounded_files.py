@@ -13,7 +13,17 @@ from typing import Any, BinaryIO, Final
 
 from trueloop.errors import NotARun
 
-__all__ = ["MOST_JSON", "open_inside", "read_json", "read_tail", "read_text", "sampled_lines", "stamp", "text_of"]
+__all__ = [
+    "MOST_JSON",
+    "mode_of",
+    "open_inside",
+    "read_json",
+    "read_tail",
+    "read_text",
+    "sampled_lines",
+    "stamp",
+    "text_of",
+]
 
 MOST_JSON: Final = 16 << 20
 """Bytes of a JSON file, at most: the largest that trueloop writes are some MB."""
@@ -49,9 +59,16 @@ def open_inside(folder: Path, name: str) -> BinaryIO | None:
 def stamp(folder: Path, name: str) -> tuple[int, int, int]:
     """(inode, size, time of the last change) of a file: what is cached about it holds while they stay. Zeros: none."""
     with suppress(OSError, ValueError):
-        found = os.stat(folder / name, follow_symlinks=False)
+        found = os.stat(f"{folder}/{name}", follow_symlinks=False)
         return found.st_ino, found.st_size, found.st_mtime_ns
     return 0, 0, 0
+
+
+def mode_of(path: Path) -> int:
+    """What kind of file it is, for `stat.S_ISDIR` and others; a link is a link. 0: there is none."""
+    with suppress(OSError, ValueError):
+        return os.lstat(path).st_mode
+    return 0
 
 
 def read_json(folder: Path, name: str, most: int = MOST_JSON) -> Any:

@@ -2,14 +2,16 @@
 files stay as they are."""
 
 import os
+import stat
 import threading
+import time
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any, Final, final
 
 from trueloop.errors import NotARun
 from trueloop.track.metrics import FILE
-from trueloop.ui.bounded_files import stamp
+from trueloop.ui.bounded_files import mode_of, stamp
 from trueloop.ui.metric_columns import MetricColumns, sampled
 from trueloop.ui.run_rows import id_of, is_running, run_row
 
@@ -18,6 +20,7 @@ __all__ = ["Library"]
 _FILES: Final = ("run.json", FILE, "report.json")
 AT_ONCE: Final = 24 << 20
 """Bytes of metrics that a request waits for. More are read in the background, and a sample is shown until then."""
+PATIENCE: Final = 0.5  # Seconds from a sample to the reading of everything: the page is drawn first
 MOST_BYTES: Final = 1 << 30  # Of metrics files whose columns are kept
 MOST_RUNS: Final = 20_000
 
@@ -50,8 +53,9 @@ class Library:
     def folder(self, name: str) -> Path:
         """Of a run. Raises NotARun: for a name that is no run of this folder, and for a link."""
         path = self.root / name
-        plain = name not in ("", ".", "..") and "/" not in name and "\0" not in name
-        if not plain or (self.only not in (None, name)) or path.is_symlink() or not path.is_dir():
+        plain = name not in ("", ".", "..") and "/" not in name and self.only in (None, name)
+        found = plain and stat.S_ISDIR(mode_of(path))
+        if not found:
             raise NotARun(f"There is no run {name[:200]!r} in {self.root}.")
         return path
 
@@ -99,8 +103,9 @@ class Library:
         return sample
 
     def _read(self, name: str, columns: MetricColumns) -> None:
+        time.sleep(PATIENCE)
         with columns.lock:
-            columns.refresh()
+            columns.refresh(pause=0.001)
         self._samples.pop(name, None)
 
     def _forget(self) -> None:

@@ -3,7 +3,7 @@
 from typing import Final
 
 from trueloop.ui.page import Page
-from trueloop.ui.pages import compare, curves, run, runs
+from trueloop.ui.pages import bands, compare, curves, run, runs
 
 __all__ = ["PAGES"]
 
@@ -12,4 +12,5 @@ PAGES: Final[tuple[Page, ...]] = (
     Page("compare", "Compare", compare.data),
     Page("run", "Run", run.data, "run"),
     Page("curves", "", curves.data, ""),
+    Page("bands", "", bands.data, ""),
 )

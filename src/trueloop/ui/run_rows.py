@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -11,17 +11,27 @@ from urllib.parse import quote
 from trueloop.errors import NotARun
 from trueloop.hook import Row
 from trueloop.session.folder import running
-from trueloop.session.runs import summary_from
+from trueloop.session.runs import RunSummary, summary_from
 from trueloop.track.metrics import FILE, current_rows, row_of
 from trueloop.ui.bounded_files import read_json, sampled_lines, stamp
 from trueloop.ui.downsample import curve
 
-__all__ = ["fields_of", "findings_of", "id_of", "is_running", "read_about", "run_row", "short"]
+__all__ = [
+    "fields_of",
+    "findings_of",
+    "id_of",
+    "is_running",
+    "read_about",
+    "run_row",
+    "sampled_rows",
+    "short",
+    "summary_in",
+]
 
-SPARK: Final = 32  # Points of the small curve
+SPARK: Final = 24  # Points of the small curve
 LONGEST: Final = 120  # Characters of a value in the table
 _BLOCKS, _BLOCK = 16, 8 << 10  # Rows are sampled from so many blocks of so many bytes
-_TRAIN_ROWS: Final = (b'{"kind": "train"', b'{"step"')
+_TRAIN, _LAYERS = b'{"kind": "train"', b'{"kind": "layers"'
 SEVERITIES: Final = ("error", "warning", "advice")
 
 
@@ -49,13 +59,10 @@ def run_row(folder: Path, *, held: bool) -> dict[str, Any]:
     row |= {"findings": findings_counts(folder), "spark": [], "started": stamp(folder, "run.json")[2] / 1e9}
     try:
         about = read_about(folder)
-        rows = _rows(folder)
-        steps = [each for each in rows if each.kind != "test"]
-        summary = summary_from(folder, about, current_rows(iter(rows)), steps[-1] if steps else None, held=held)
+        rows = sampled_rows(folder)
+        summary = summary_in(folder, about, rows, held=held)
     except NotARun as error:
         return {**row, "message": str(error)}
-    except (ValueError, TypeError, AttributeError, KeyError, OverflowError) as error:
-        return {**row, "message": f"run.json is damaged ({str(error)[:LONGEST]})."}
     losses = [(each.step, each.values["loss"]) for each in rows if each.kind == "train" and "loss" in each.values]
     losses.sort()
     small = curve([x for x, _ in losses], [y for _, y in losses], SPARK) if losses else None
@@ -80,13 +87,26 @@ def run_row(folder: Path, *, held: bool) -> dict[str, Any]:
     }
 
 
-def _rows(folder: Path) -> list[Row]:
+def summary_in(folder: Path, about: Mapping[str, Any], rows: Sequence[Row], *, held: bool) -> RunSummary:
+    """What `trueloop runs` says of a run. Raises NotARun."""
+    steps = [row for row in rows if row.kind != "test"]
+    try:
+        return summary_from(folder, about, current_rows(iter(rows)), steps[-1] if steps else None, held=held)
+    except (ValueError, TypeError, AttributeError, KeyError, OverflowError) as error:
+        raise NotARun(f"run.json of {folder.name} is damaged ({str(error)[:LONGEST]}).") from None
+
+
+def sampled_rows(folder: Path) -> list[Row]:
+    """Rows of validation and test, and some of training: enough for a small curve, with the last one."""
+    lines = [line for line in sampled_lines(folder, FILE, _BLOCKS, _BLOCK) if not line.startswith(_LAYERS)]
+    train = [line for line in lines if line.startswith(_TRAIN)]
+    step = max(1, len(train) // SPARK)
+    some = {*train[::step], *train[-1:]} if step > 1 else None
     rows = []
-    for line in sampled_lines(folder, FILE, _BLOCKS, _BLOCK):
-        if line.startswith(b'{"kind": "layers"'):
-            continue
-        with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
-            rows.append(row_of(json.loads(line)))
+    for line in lines:
+        if some is None or line in some or not line.startswith(_TRAIN):
+            with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
+                rows.append(row_of(json.loads(line)))
     return rows
 
 

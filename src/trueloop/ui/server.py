@@ -11,6 +11,7 @@ import json
 import os
 import re
 import socket
+import time
 from collections.abc import AsyncIterator, Callable, MutableMapping
 from functools import cache
 from importlib.util import find_spec
@@ -186,14 +187,16 @@ async def _folder_events(library: Library, request: Request) -> AsyncIterator[by
     quiet = 0
     yield b": connected\n\n"
     while not await request.is_disconnected():
+        began = time.monotonic()
         changed = await run_in_threadpool(library.changes, seen)
         if changed:
             quiet = 0
-            yield _event({"changed": len(changed)})
+            yield _event({"changed": [id_of(name) for name in changed]})
         quiet += 1
         if quiet % HEARTBEAT == 0:
             yield b": still here\n\n"
-        await asyncio.sleep(2 * POLL)
+        # A tenth of the time at most: looking at very many runs takes a while.
+        await asyncio.sleep(max(2 * POLL, 9 * (time.monotonic() - began)))
 
 
 # -- the application --
@@ -261,6 +264,7 @@ def listen(port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(("127.0.0.1", port))
+        listener.listen(128)  # before the address is printed: who opens it at once is answered, a moment later
     except OSError:
         listener.close()
         raise

@@ -1,61 +1,115 @@
-"""Runs side by side: what differs in recipe, machine, code and results, from which step on the losses differ."""
+"""Runs side by side: what differs in recipe, machine, code and results, and from which step on the losses differ."""
 
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
 from trueloop.errors import Misuse
 from trueloop.hook import Row
 from trueloop.results.plain import as_plain
-from trueloop.session.comparison import compare_read
-from trueloop.session.runs import summary_from
+from trueloop.session.comparison import Parting, compare_read
 from trueloop.ui.library import Library
 from trueloop.ui.metric_columns import MetricColumns
 from trueloop.ui.page import Query
-from trueloop.ui.run_rows import is_running, read_about
+from trueloop.ui.pages.runs import differing
+from trueloop.ui.run_rows import is_running, read_about, sampled_rows, summary_in
 
-__all__ = ["data"]
+__all__ = ["data", "names_of"]
 
 MOST_RUNS: Final = 60
 MOST_ROWS: Final = 200_000
 """Rows of a run that are compared for the first difference; later ones are left out, and the page says so."""
 
 
-def data(library: Library, query: Query) -> dict[str, Any]:
+def names_of(query: Query) -> list[str]:
     names = list(dict.fromkeys(query.all("run")))
     if not 2 <= len(names) <= MOST_RUNS:
         raise Misuse(f"Choose 2 to {MOST_RUNS} runs in the table of runs; {len(names)} were named.")
-    abouts = [read_about(library.folder(name)) for name in names]
+    return names
+
+
+def data(library: Library, query: Query) -> dict[str, Any]:
+    names = names_of(query)
+    folders = [library.folder(name) for name in names]
+    abouts = [read_about(folder) for folder in folders]
     rows, cut = [], []
+    series: dict[str, None] = {}
     for name in names:
         columns, complete = library.columns(name)
         with columns.lock:
             rows.append(_rows(columns))
+            series |= dict.fromkeys(_series(columns))
         if not complete or len(rows[-1]) >= MOST_ROWS:
             cut.append(name)
     summaries = tuple(
-        summary_from(path, about, side, side[-1] if side else None, held=is_running(path))
-        for path, about, side in zip(map(library.folder, names), abouts, rows, strict=True)
+        summary_in(folder, about, sampled_rows(folder), held=is_running(folder))
+        for folder, about in zip(folders, abouts, strict=True)
     )
     found = compare_read(summaries, abouts, rows)
-    losses = [{**asdict(each), "equal": each.compared > 0 and each.step is None} for each in found.partings]
+    shown = [library.row(name) for name in names]
     sides = {name: getattr(found, name) for name in ("recipe", "machine", "code", "results")}
-    shown = [{**library.row(name), "spark": [], "fields": library.row(name)["fields"]} for name in names]
+    losses = [{**asdict(each), "sentence": _sentence(names[0], each)} for each in found.partings]
     plain = as_plain({**sides, "losses": losses, "labels": found.labels, "cut": cut})
-    return {**plain, "runs": shown}
+    fields = differing([row["fields"] for row in shown])
+    grouped = groups(shown, query.text("group"))
+    return {**plain, "runs": shown, "fields": fields, "series": list(series), "groups": grouped}
+
+
+def _sentence(first: str, parting: Parting) -> str:
+    if not parting.compared:
+        return f"{parting.other} and {first}: no loss was logged for the same steps by both."
+    if parting.step is None:
+        return f"{parting.other} and {first}: bit-identical in all {parting.compared:,} losses that both logged."
+    word = "training" if parting.kind == "train" else "validation"
+    apart = f"{parting.there:.6g} and {parting.here:.6g}, a difference of {parting.there - parting.here:+.3g}"
+    return f"{parting.other} and {first}: the {word} loss differs from step {parting.step:,} on ({apart})."
+
+
+def _series(columns: MetricColumns) -> Iterator[str]:
+    for kind in ("train", "valid"):
+        table = columns.tables.get(kind)
+        yield from (f"{kind}/{name}" for name in (table.columns if table else ()) if name not in ("seconds", "epoch"))
 
 
 def _rows(columns: MetricColumns) -> list[Row]:
-    """Rows of training and validation; only their losses and seconds, which is what is compared."""
-    rows = []
+    """Rows of training and validation; only the values that are compared."""
+    rows: list[Row] = []
     for kind in ("train", "valid"):
         pair = columns.column(kind, "loss")
-        seconds = columns.at_rows(kind, "loss", "seconds") if pair else None
-        speeds = columns.at_rows(kind, "loss", "samples_per_second") if pair else None
-        for number in range(min(MOST_ROWS, len(pair[1])) if pair else 0):
-            assert pair is not None
-            values = {"loss": pair[1][number]}
-            for name, others in (("seconds", seconds), ("samples_per_second", speeds)):
-                if others is not None:
-                    values[name] = others[number]
-            rows.append(Row(kind, pair[0][number], 0.0, values))
+        if pair is None:
+            continue
+        names = ("seconds", "samples_per_second")
+        others = {name: found for name in names if (found := columns.at_rows(kind, "loss", name)) is not None}
+        for number in range(min(MOST_ROWS, len(pair[1]))):
+            values = {"loss": pair[1][number], **{name: found[number] for name, found in others.items()}}
+            rows.append(Row("train" if kind == "train" else "valid", pair[0][number], 0.0, values))
     return sorted(rows, key=lambda row: row.step)
+
+
+# -- groups --
+
+
+def groups(runs: Sequence[Mapping[str, Any]], field: str) -> list[dict[str, Any]]:
+    """Runs with the same value of a field: mean, standard deviation and number of their best metric."""
+    if not field:
+        return []
+    found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for run in runs:
+        value = run["fields"].get(field, run.get(field))
+        found.setdefault((str(value), str(run.get("metric") or "")), []).append(run)
+    return [
+        {"value": value, "metric": metric, "runs": [run["id"] for run in members], **_spread(members)}
+        for (value, metric), members in found.items()
+    ]
+
+
+def _spread(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    bests = [run["best"] for run in runs if isinstance(run.get("best"), float) and math.isfinite(run["best"])]
+    if not bests:
+        return {"n": 0, "mean": None, "std": None, "higher": True}
+    mean = math.fsum(bests) / len(bests)
+    std = math.sqrt(math.fsum((best - mean) ** 2 for best in bests) / (len(bests) - 1)) if len(bests) > 1 else None
+    return {"n": len(bests), "mean": mean, "std": std, "higher": bool(runs[0].get("higher", True))}

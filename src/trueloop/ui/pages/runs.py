@@ -13,12 +13,15 @@ MOST_FIELDS: Final = 40  # Columns for fields that differ; runs of unlike recipe
 
 def data(library: Library, query: Query) -> dict[str, Any]:
     """With `run` parameters: the rows of these runs only, for an update."""
-    wanted = query.all("run")
-    names = [name for name in library.names() if name in set(wanted)] if wanted else None
-    rows = library.rows() if names is None else [library.row(name) for name in names]
-    fields = differing([row["fields"] for row in (library.rows() if names is not None else rows)])
-    shown = [{**row, "fields": {name: row["fields"].get(name) for name in fields}} for row in rows]
-    return {"folder": str(library.root), "fields": fields, "runs": shown, "complete": names is None}
+    wanted = set(query.all("run"))
+    rows = library.rows()
+    fields = differing([row["fields"] for row in rows])
+    shown = [
+        {**row, "fields": {name: row["fields"].get(name) for name in fields}}
+        for row in rows
+        if not wanted or row["name"] in wanted
+    ]
+    return {"fields": fields, "runs": shown}
 
 
 def differing(sides: Sequence[dict[str, Any]]) -> list[str]:

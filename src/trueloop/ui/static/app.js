@@ -38,7 +38,7 @@ function drawBar(here) {
   const button = el("button", { class: "quiet", type: "button", title: `Switch to ${next}`, "aria-label": `Switch to ${next} colors`,
     onclick: () => { setTheme(next); drawBar(route()); } }, next === "light" ? "☀" : "☾");
   replace(bar, el("a", { class: "brand", href: `#/${home()}` }, "trueloop"), el("nav", { "aria-label": "Pages" }, links),
-    el("span", { class: "folder", title: folder }, folder), button);
+    el("span", { class: "folder", title: folder }, el("bdi", {}, folder)), button);
 }
 
 function tabs(here) {

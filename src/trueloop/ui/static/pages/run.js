@@ -1,15 +1,14 @@
 // One run: progress, curves with its findings, console, what it was asked for. Live while it runs.
 
 import { get, live } from "ui/api.js";
-import { AXES, fetcher, metricsOf, panel } from "ui/curves.js";
+import { AXES, curvePanels } from "ui/curves.js";
 import { el, replace, segments } from "ui/dom.js";
 import { findingCard } from "ui/finding.js";
 import { count, date, duration, field, number } from "ui/format.js";
 
 export async function show(root, route) {
   const view = { x: "step", smooth: 0 };
-  let data, names = [];
-  const panels = new Map();
+  let data;
   const head = el("div", { class: "facts" });
   const notes = el("div");
   const list = el("section", { class: "findings" });
@@ -17,15 +16,12 @@ export async function show(root, route) {
   const console_ = el("section");
   const asked = el("section");
   const slider = el("input", { type: "range", min: 0, max: 0.99, step: 0.01, value: 0, "aria-label": "Smoothing",
-    oninput: () => { view.smooth = Number(slider.value); redraw(); } });
+    oninput: () => { view.smooth = Number(slider.value); panels.load(); } });
   const controls = el("div", { class: "controls" },
-    segments("x axis", AXES, view.x, (x) => { view.x = x; redraw(true); }),
+    segments("x axis", AXES, view.x, (x) => { view.x = x; panels.load(true); }),
     el("label", { class: "control" }, el("span", {}, "Smoothing"), slider));
+  const panels = curvePanels(grid, route.run, view, marks);
   root.append(notes, head, controls, grid, list, console_, asked);
-
-  async function redraw(reset) {
-    await Promise.all([...panels.values()].map((each) => each.reload(reset)));
-  }
 
   async function load() {
     data = await get("run", { run: route.run });
@@ -91,34 +87,19 @@ export async function show(root, route) {
     replace(asked, table("Recipe", data.fields), table("Machine", data.machine));
   }
 
-  async function drawPanels() {
-    const now = await get("curves", { run: route.run, series: "none/none" });
-    names = now.names;
-    for (const { metric, kinds } of metricsOf(names)) {
-      const known = panels.get(metric)?.kinds ?? [];
-      known.push(...kinds.filter((kind) => !known.includes(kind)));
-      if (!panels.has(metric)) {
-        const drawn = await panel(grid, { metric, kinds: known, view, fetchRange: fetcher(route.run, view), marks });
-        panels.set(metric, { ...drawn, kinds: known });
-      }
-    }
-    if (!panels.size) replace(grid, el("p", { class: "empty" }, "No metrics yet."));
-    else grid.querySelector(".empty")?.remove();
-  }
-
   await load();
   drawAsked();
-  await drawPanels();
+  await panels.load();
   let busy = false, again = false;
-  const end = live(route.run, async function changed() {
+  async function changed() {
     again = busy;
     if (busy) return;
     busy = true;
     await load();
-    await drawPanels();
-    await redraw();
+    await panels.load();
     busy = false;
     if (again) changed();
-  });
-  return () => { end(); panels.forEach((each) => each.leave()); };
+  }
+  const end = live(route.run, changed);
+  return () => { end(); panels.leave(); };
 }

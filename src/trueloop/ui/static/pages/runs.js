@@ -182,12 +182,22 @@ export async function show(root, route) {
     if (all.length > 1) replace(pager, el("a", { class: "button", href: `#/compare?group=${encodeURIComponent(view.group)}&${all.map((run) => `run=${run.id}`).join("&")}` }, "Compare the groups"));
   }
 
+  // Some runs changed: their rows are fetched alone, unless runs went or the fields that differ are others now.
+  async function update(ids) {
+    const known = new Map(data.runs.map((run) => [run.id, run]));
+    if (ids.length > 50 || ids.some((id) => !known.has(id))) return load();
+    const some = await get("runs", { run: ids });
+    if (some.runs.length !== ids.length || JSON.stringify(some.fields) !== JSON.stringify(data.fields)) return load();
+    for (const run of some.runs) Object.assign(known.get(run.id), prepared(run));
+    draw();
+  }
+
   await load();
   let waiting = false;
-  return live(null, async () => {
+  return live(null, async (event) => {
     if (waiting) return;
     waiting = true;
-    try { await load(); } finally { waiting = false; }
+    try { await update(event.changed); } finally { waiting = false; }
   });
 }
 
