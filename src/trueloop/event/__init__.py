@@ -41,6 +41,7 @@ from trueloop.event.base import Event
 from trueloop.event.checkpoint import *
 from trueloop.event.copies import *
 from trueloop.event.data import *
+from trueloop.event.files import *
 from trueloop.event.final_state import *
 from trueloop.event.gradient import *
 from trueloop.event.inputs import *

@@ -24,6 +24,7 @@ __all__ += ["BuiltSchedule", "BuiltWrapper", "ClipCall", "CollectiveCall", "Deci
 __all__ += [
     "DeviceRead",
     "DropoutCall",
+    "FileOpened",
     "FileRead",
     "FiniteCheck",
     "FunctionCall",
@@ -290,6 +291,14 @@ class StateSave(NamedTuple):
     direct: bool = True  # Called by the user's own line, not by a library
 
 
+class FileOpened(NamedTuple):
+    """A file that the user's code opened, itself or through a library."""
+
+    path: str  # absolute
+    writing: bool
+    place: Place
+
+
 class FileRead(NamedTuple):
     """The result of torch.load."""
 
@@ -392,6 +401,7 @@ TOPICS: Final = (
     "state_loading",  # StateLoad
     "state_saving",  # StateSave
     "state_saved",  # StateSave
+    "file_opened",  # FileOpened
     "file_read",  # FileRead
     "state_restored",  # Restored
     "group_joined",  # Joined

@@ -24,6 +24,7 @@ from trueloop.taps.collective import CollectiveTap
 from trueloop.taps.decision import DecisionTap
 from trueloop.taps.detach import DetachTap
 from trueloop.taps.dropout import DropoutTap
+from trueloop.taps.file_open import FileOpenTap
 from trueloop.taps.finite_check import FiniteCheckTap
 from trueloop.taps.function import FunctionTap
 from trueloop.taps.loader import LoaderTap
@@ -66,7 +67,7 @@ class TapRegistry:
         self.last_step = last_step
         self.unwatched_steps = 0
         every: list[Tap] = [
-            LoaderInitTap(bus), ModuleMoveTap(bus),
+            FileOpenTap(bus), LoaderInitTap(bus), ModuleMoveTap(bus),
             ModuleTap(bus), LossTap(bus), ActivationTap(bus), DecisionTap(bus), DropoutTap(bus), BackwardTap(bus),
             ScalerTap(bus),
             DetachTap(bus), ClipTap(bus), FiniteCheckTap(bus), ScheduleTap(bus), TrainModeTap(bus, self._wake_for),

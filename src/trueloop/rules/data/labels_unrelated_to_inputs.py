@@ -69,7 +69,8 @@ MANY: Final = 300  # rows: with as many, the model need not have learned its tra
 
 class LabelsUnrelatedToInputs(Rule, code="DAT120", severity=Severity.WARNING):
     not_applicable = "too few rows with targets were seen in training and evaluation"
-    explained_by = ("labels-misaligned-with-inputs", "labels-coded-in-two-ways", "reshape-instead-of-transpose")
+    explained_by = ("labels-misaligned-with-inputs", "labels-coded-in-two-ways", "reshape-instead-of-transpose",
+                    "rows-of-files-out-of-step")  # fmt: skip
 
     def __init__(self) -> None:
         self._events: dict[tuple[int, int], dict[str, InputsSummarized]] = {}

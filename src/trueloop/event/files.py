@@ -1,0 +1,77 @@
+"""Data files that the script read, and what differs between them. Emitted at the end of the run."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from trueloop.event.base import Event
+
+__all__ = ["FileListed", "FilesDiffer", "RowsCopied", "RowsOutOfStep", "TablesRead"]
+
+Kind = Literal[
+    "order", "exchanged", "constant", "units", "percent", "base", "comma", "separator", "padding", "spelling", "date",
+    "direction", "inverted", "unrelated", "precision", "rounded", "orientation", "text date",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TablesRead(Event):
+    """The data files that the script read."""
+
+    files: int
+    tables: int  # found in them
+
+
+@dataclass(frozen=True, slots=True)
+class FilesDiffer(Event):
+    """A column of one name in two files with the same columns, or in two parts of one file. `place`: the line that
+    reads the second file."""
+
+    kind: Kind
+    column: str
+    file: str
+    other: str
+    here: str  # what the first file has
+    there: str
+    factor: float = 0.0
+    units: str = ""  # that differ by this factor
+    group: str = ""  # the column whose values tell the two parts of one file apart
+    rows: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class RowsOutOfStep(Event):
+    """Two files whose rows belong together, and do not. `place`: the line that reads the second file."""
+
+    kind: Literal["order", "count", "shift", "ids"]
+    file: str
+    other: str
+    rows: int  # of the first file
+    others: int
+    column: str = ""  # order: of the first file
+    same_column: str = ""  # order: of the other file
+    correlation: float = 0.0  # order: of the two, row by row. shift: of the lengths, where the rows are now
+    moved: float = 0.0  # shift: the correlation of the lengths after moving the rows
+    lines: tuple[int, int] = (0, 0)  # shift: first and last row
+    by: int = 0  # shift: rows
+    keyed: bool = False  # order: the rows have names in both files
+
+
+@dataclass(frozen=True, slots=True)
+class RowsCopied(Event):
+    """Rows of a file for evaluation that are in a file for training too. `place`: the line that reads the second."""
+
+    file: str
+    other: str
+    copies: int
+    rows: int  # of the other file
+    repeated: float  # share of the rows of the first file that are in it twice
+
+
+@dataclass(frozen=True, slots=True)
+class FileListed(Event):
+    """A list of files that names one of them more often than the others. `place`: the line that reads the list."""
+
+    manifest: str
+    file: str
+    times: int
+    files: int  # that it names

@@ -1,0 +1,193 @@
+"""Data files as tables: named columns of numbers or of words, whatever the file is (csv, text, npz, npy, json).
+
+Only a bounded part of a file is read, and nothing in it is executed: no pickles.
+"""
+
+import csv
+import json
+import os
+import zipfile
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Final
+
+import numpy
+from numpy.typing import NDArray
+
+__all__ = ["Table", "Values", "read_tables"]
+
+MOST_BYTES: Final = 2**23  # of a text file: about 100,000 lines of a table; the rest is not read. Of an array
+WIDEST: Final = 64  # columns of an array: wider ones are pictures or embeddings
+LEAST_ROWS: Final = 20
+LONGEST: Final = 64  # characters of a column's name
+SNIFFED: Final = 50  # lines that show the delimiter
+MOSTLY: Final = 0.98  # of the cells are numbers, in a column of numbers
+BINARY: Final = (".pt", ".pth", ".bin", ".pkl", ".pickle", ".png", ".jpg", ".jpeg", ".gif", ".wav", ".mp3", ".flac")
+BINARY_TOO: Final = (".gz", ".zip", ".tar", ".safetensors", ".onnx", ".h5", ".parquet", ".log", ".md", ".html", ".xml")
+DELIMITERS: Final = (",", "\t", ";", "|")
+
+Numbers = NDArray[numpy.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """One column: numbers, NaN where a cell is empty; or words."""
+
+    name: str
+    numbers: Numbers | None
+    words: list[str] | None = None
+    kind: str = "text"  # 'text', the dtype of an array, or 'digest': of each row of a wide array
+
+    def __len__(self) -> int:
+        return len(self.words or ()) if self.numbers is None else len(self.numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    path: str
+    columns: tuple[Values, ...]
+    rows: int
+    named: bool  # has a header, or names of arrays
+    complete: bool = True  # all rows were read
+    lines: bool = False  # plain text: one column of lines
+    pictures: tuple[tuple[str, NDArray[Any]], ...] = ()  # arrays [N, H, W] and [N, C, H, W]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    def column(self, name: str) -> Values:
+        return next(column for column in self.columns if column.name == name)
+
+
+def read_tables(path: str) -> list[Table]:
+    """The tables in a file: one per length of arrays in an npz file; none if it is not a table."""
+    extension = os.path.splitext(path)[1].lower()
+    try:
+        if extension in (".npz", ".npy"):
+            return list(_arrays(path, extension))
+        if extension in (".json", ".jsonl"):
+            return _records(path)
+        return [] if extension in BINARY or extension in BINARY_TOO else _text(path)
+    except (OSError, ValueError, csv.Error, zipfile.BadZipFile, EOFError, KeyError):
+        return []  # not the format that the extension says: the script has read it in its own way
+
+
+# -- arrays --
+
+
+def _arrays(path: str, extension: str) -> Iterator[Table]:
+    loaded = numpy.load(path, allow_pickle=False, mmap_mode="r" if extension == ".npy" else None)
+    arrays = {"": loaded} if extension == ".npy" else {name: loaded[name] for name in loaded.files[:WIDEST]}
+    lengths = dict.fromkeys(len(array) for array in arrays.values() if array.ndim and len(array) >= LEAST_ROWS)
+    for length in lengths:
+        same = {name: array for name, array in arrays.items() if array.ndim and len(array) == length}
+        columns = tuple(column for name, array in same.items() for column in _columns_of(name, array))
+        if columns:
+            pictures = tuple((n, a) for n, a in same.items() if a.ndim in (3, 4) and a.nbytes <= MOST_BYTES)
+            yield Table(path, columns, length, named=True, pictures=pictures)
+
+
+def _columns_of(name: str, array: NDArray[Any]) -> Iterator[Values]:
+    if array.nbytes > MOST_BYTES or array.dtype.kind not in "fiubUS":
+        return
+    if array.ndim > 2 or (array.ndim == 2 and array.shape[1] > WIDEST):
+        rows = numpy.ascontiguousarray(array).reshape(len(array), -1)
+        yield Values(name, None, [blake2b(row.tobytes(), digest_size=8).hexdigest() for row in rows], "digest")
+    elif array.dtype.kind in "US" and array.ndim == 1:
+        yield Values(name, None, [str(word) for word in array])
+    elif array.dtype.kind in "fiub":
+        wide = array.reshape(len(array), -1)
+        for index in range(wide.shape[1]):
+            label = name if array.ndim == 1 else f"{name}[{index}]"
+            yield Values(label, wide[:, index].astype(numpy.float64), None, str(array.dtype))
+
+
+# -- text --
+
+
+def _text(path: str) -> list[Table]:
+    with open(path, "rb") as file:
+        data = file.read(MOST_BYTES + 1)
+    if b"\0" in data[:4096]:
+        return []
+    complete = len(data) <= MOST_BYTES
+    lines = data[:MOST_BYTES].decode("utf-8", errors="replace").splitlines()
+    lines = lines if complete else lines[:-1]
+    while lines and not lines[-1].strip():
+        lines.pop()
+    if len(lines) < LEAST_ROWS:
+        return []
+    delimiter = _delimiter(lines[:SNIFFED])
+    if delimiter is None:
+        return [Table(path, (Values("line", None, lines),), len(lines), False, complete, lines=True)]
+    cells = [line.split() for line in lines] if delimiter == " " else list(csv.reader(lines, delimiter=delimiter))
+    width = Counter(map(len, cells)).most_common(1)[0][0]
+    cells = [row for row in cells if len(row) == width]
+    named = _is_header(cells[0], cells[1:])
+    names = [cell.strip() for cell in cells[0]] if named else [f"column {index + 1}" for index in range(width)]
+    body = cells[1:] if named else cells
+    if len(body) < LEAST_ROWS or width > 4 * WIDEST:
+        return []
+    columns = tuple(_column(name, [row[i].strip() for row in body]) for i, name in enumerate(names))
+    return [Table(path, columns, len(body), named, complete)]
+
+
+def _is_header(first: list[str], rows: list[list[str]]) -> bool:
+    """Names: no numbers, each once, short, and none of them comes again in its column."""
+    if len(set(first)) < len(first) or any(not cell.strip() or _is_number(cell) for cell in first):
+        return False
+    if any(len(cell) > LONGEST or len(cell.split()) > 4 for cell in first):
+        return False
+    return all(name not in {row[index] for row in rows} for index, name in enumerate(first))
+
+
+def _delimiter(lines: list[str]) -> str | None:
+    for delimiter in DELIMITERS:
+        counts = Counter(len(row) for row in csv.reader(lines, delimiter=delimiter))
+        width, often = counts.most_common(1)[0]
+        if width > 1 and often >= MOSTLY * len(lines):
+            return delimiter
+    widths = Counter(len(line.split()) for line in lines)
+    numbers = all(_is_number(cell) for line in lines[1:] for cell in line.split())
+    return " " if numbers and widths.most_common(1)[0][1] >= MOSTLY * len(lines) else None
+
+
+def _column(name: str, cells: list[str]) -> Values:
+    filled = [cell for cell in cells if cell]
+    if filled and sum(map(_is_number, filled)) >= MOSTLY * len(filled):
+        return Values(name, numpy.array([float(cell) if _is_number(cell) else numpy.nan for cell in cells]))
+    return Values(name, None, cells)
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return "_" not in cell
+
+
+# -- records --
+
+
+def _records(path: str) -> list[Table]:
+    if os.path.getsize(path) > MOST_BYTES:
+        return []
+    with open(path, encoding="utf-8") as file:
+        content = [json.loads(line) for line in file if line.strip()] if path.endswith("l") else json.load(file)
+    lists = [content] if isinstance(content, list) else list(content.values()) if isinstance(content, dict) else []
+    tables = []
+    for rows in lists:
+        if isinstance(rows, list) and len(rows) >= LEAST_ROWS and all(isinstance(row, dict) for row in rows):
+            names = [name for name in rows[0] if all(_is_cell(row.get(name)) for row in rows)]
+            columns = tuple(_column(name, [str(row[name]) for row in rows]) for name in names)
+            if columns:
+                tables.append(Table(path, columns, len(rows), named=True))
+    return tables
+
+
+def _is_cell(value: object) -> bool:
+    return isinstance(value, (str, int, float))

@@ -1,0 +1,222 @@
+"""The data files that a script read: at the end of the run they are read once more, as tables, and compared.
+
+However the script cuts and feeds its data, it came from files. Files that this run wrote while it trained do not count:
+they are logs and results.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from itertools import combinations
+from time import perf_counter
+from typing import Final, Literal
+
+from trueloop.event import FileListed, FilesDiffer, Place, RowsCopied, RowsOutOfStep, TablesRead
+from trueloop.measure.parallel_lines import shifted_lines
+from trueloop.measure.picture_orientation import turned
+from trueloop.measure.table_differences import Difference, differences, group_differences, single_file
+from trueloop.measure.table_relations import Relation, parts_by_group, relations
+from trueloop.measure.table_rows import copied_rows, ids_from_one, row_order
+from trueloop.measure.tables import Table, read_tables
+from trueloop.observers.observer import Observer
+from trueloop.taps.calls import FileOpened, RunEnd
+
+__all__ = ["DataFilesObserver"]
+
+MOST_FILES: Final = 48
+MOST_BYTES: Final = 2**25  # of all files
+LARGEST: Final = 2**24
+SECONDS: Final = 4.0  # to read and to compare
+ALIKE: Final = 0.6  # of the columns: two files of one kind
+SMALL: Final = 2**18  # bytes of a list of files
+LEAST_LISTED: Final = 20  # rows
+FEW_MORE: Final = 0.01  # rows: one file has lost some
+
+Split = Literal["training", "evaluation", ""]
+_SPLITS: Final = {
+    "training": r"train|training|fit",
+    "evaluation": r"val|valid|validation|test|testing|dev|eval|evaluation|hold|holdout|heldout|unseen",
+}
+
+
+class DataFilesObserver(Observer):
+    emits = (TablesRead, FilesDiffer, RowsOutOfStep, RowsCopied, FileListed)
+    safe_on_shards = True
+
+    def prepare(self) -> None:
+        self._places: dict[str, Place] = {}
+        self._written: set[str] = set()
+
+    def file_opened(self, opened: FileOpened) -> None:
+        if opened.writing:
+            if self.bus.step:
+                self._written.add(opened.path)
+        elif opened.path not in self._written:
+            self._places.setdefault(opened.path, opened.place)
+
+    def run_ended(self, end: RunEnd) -> None:
+        began = perf_counter()
+        tables = self._read(began)
+        if self._places:
+            self.emit(TablesRead, None, len(self._places), len(tables))
+        self._listed()
+        for table in tables:
+            self._examine(table)
+        for first, second in combinations(tables, 2):
+            if perf_counter() - began > SECONDS:
+                return
+            if first.path != second.path:
+                self._compare(first, second)
+
+    def _read(self, began: float) -> list[Table]:
+        tables: list[Table] = []
+        left = MOST_BYTES
+        for path in list(self._places)[:MOST_FILES]:
+            size = os.path.getsize(path) if os.path.isfile(path) else LARGEST + 1
+            if size <= min(LARGEST, left) and perf_counter() - began < SECONDS / 2:
+                left -= size
+                tables += read_tables(path)
+        return tables
+
+    # -- one file --
+
+    def _examine(self, table: Table) -> None:
+        name = os.path.basename(table.path)
+        for found in single_file(table):
+            self._differ(found, table.path, name, name, (table.rows, table.rows))
+        for parts in parts_by_group(table):
+            for part, other in combinations(parts, 2):
+                rows = (len(part.rows), len(other.rows))
+                labels = (f"{part.column} = {part.value}", f"{part.column} = {other.value}")
+                different = group_differences(table, part.rows, other.rows)
+                different += map(_as_difference, relations(table, table, part.rows, other.rows))
+                for found in different:
+                    self._differ(found, table.path, *labels, rows, part.column)
+
+    # -- two files --
+
+    def _compare(self, first: Table, second: Table) -> None:
+        self._rows(first, second)
+        common = set(first.names) & set(second.names)
+        if len(common) < ALIKE * max(len(first.columns), len(second.columns)):
+            return
+        self._copies(first, second)
+        if first.lines or second.lines:
+            return
+        names = os.path.basename(first.path), os.path.basename(second.path)
+        rows = (first.rows, second.rows)
+        for found in (*differences(first, second), *map(_as_difference, relations(first, second))):
+            self._differ(found, second.path, *names, rows)
+        for name, pictures in first.pictures:
+            found_turn = turned(pictures, dict(second.pictures)[name]) if name in dict(second.pictures) else None
+            if found_turn is not None:
+                before, after = f"{found_turn.before:.2f}", f"{found_turn.after:.2f}"
+                self._differ(
+                    Difference("orientation", name, before, after, 0.0, found_turn.how), second.path, *names, rows
+                )
+
+    def _differ(
+        self, found: Difference, path: str, file: str, other: str, rows: tuple[int, int], group: str = ""
+    ) -> None:
+        self.emit(FilesDiffer, self._places[path], found.kind, found.column, file, other,  # type: ignore[arg-type]
+                  found.here, found.there, found.factor, found.units, group, rows)  # fmt: skip
+
+    def _copies(self, first: Table, second: Table) -> None:
+        for table, other in ((first, second), (second, first)):
+            if (_split(table.path), _split(other.path)) == ("training", "evaluation"):
+                copied = copied_rows(table, other)
+                if copied is not None and copied[0]:
+                    self.emit(RowsCopied, self._places[other.path], os.path.basename(table.path),
+                              os.path.basename(other.path), copied[0], other.rows, copied[1])  # fmt: skip
+
+    def _rows(self, first: Table, second: Table) -> None:
+        names = os.path.basename(first.path), os.path.basename(second.path)
+        place = self._places[second.path]
+        for table, other in ((first, second), (second, first)):
+            if ids_from_one(table, other.rows):
+                self.emit(RowsOutOfStep, self._places[table.path], "ids", os.path.basename(table.path),
+                          os.path.basename(other.path), table.rows, other.rows)  # fmt: skip
+        order = row_order(first, second)
+        if order is not None:
+            self.emit(RowsOutOfStep, place, "order", *names, first.rows, second.rows, order.column, order.other,
+                      order.correlation, keyed=order.keyed)  # fmt: skip
+        if _stem(first.path) != _stem(second.path) or not (first.complete and second.complete):
+            return
+        if first.lines and second.lines:
+            found = shifted_lines(first.columns[0].words or [], second.columns[0].words or [])
+            if found is not None:
+                self.emit(RowsOutOfStep, place, "shift", *names, first.rows, second.rows, "", "", found.here,
+                          found.moved, (found.first, found.last), found.by)  # fmt: skip
+                return
+        missing = abs(first.rows - second.rows)
+        if 0 < missing <= max(3, FEW_MORE * first.rows):
+            self.emit(RowsOutOfStep, place, "count", *names, first.rows, second.rows)
+
+    # -- lists of files --
+
+    def _listed(self) -> None:
+        """A file that is named more often than the others in a list of files."""
+        names = {os.path.basename(path): path for path in self._places}
+        for path, place in self._places.items():
+            if not os.path.isfile(path) or os.path.getsize(path) > SMALL or path.endswith((".npz", ".npy", ".pt")):
+                continue
+            with open(path, encoding="utf-8", errors="replace") as file:
+                text = file.read()
+            counts = {name: _occurrences(name, text) for name, whole in names.items() if whole != path}
+            counts = {name: count for name, count in counts.items() if count}
+            for name, count in counts.items():
+                others = sorted(number for other, number in counts.items() if other != name)
+                if count > 1 and others and others[len(others) // 2] == 1:
+                    self.emit(FileListed, place, os.path.basename(path), name, count, len(counts))
+            if path.endswith(".json"):
+                self._split_lists(path, place, text)
+
+    def _split_lists(self, path: str, place: Place, text: str) -> None:
+        """Rows that a list of rows names both for training and for evaluation."""
+        try:
+            content = json.loads(text)
+        except ValueError:
+            return
+        lists = {key: set(value) for key, value in _lists(content)}
+        for key, rows in lists.items():
+            for other, others in lists.items():
+                shared = len(rows & others)
+                if (_split(key), _split(other)) == ("training", "evaluation") and shared:
+                    name = os.path.basename(path)
+                    self.emit(RowsCopied, place, f"{key} of {name}", f"{other} of {name}", shared, len(others), 0.0)
+
+
+def _as_difference(found: Relation) -> Difference:
+    inside = f"{max(found.inside):.2f}"
+    if found.kind == "inverted":
+        return Difference("inverted", found.column, f"{min(found.inside):.2f}", f"{max(found.across):.2f}")
+    first = found.inside[0] < found.inside[1]  # the file in which nothing gives the column
+    here, there = (f"{min(found.inside):.2f}", inside) if first else (inside, f"{min(found.inside):.2f}")
+    return Difference("unrelated", found.column, here, there, float(found.shift))
+
+
+def _lists(content: object) -> Iterator[tuple[str, list[int | str]]]:
+    """Lists of numbers or names of rows, by their key."""
+    for key, value in content.items() if isinstance(content, dict) else ():
+        if isinstance(value, list) and len(value) >= LEAST_LISTED and all(isinstance(v, (int, str)) for v in value):
+            yield str(key), value
+        elif isinstance(value, dict):
+            yield from _lists(value)
+
+
+def _occurrences(name: str, text: str) -> int:
+    return len(re.findall(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])", text))
+
+
+def _split(path: str) -> Split:
+    words = re.split(r"[^a-z]+", os.path.basename(path).lower())
+    for split, pattern in _SPLITS.items():
+        if any(re.fullmatch(pattern, word) for word in words):
+            return split  # type: ignore[return-value]
+    return ""
+
+
+def _stem(path: str) -> str:
+    """'train' of train.src and train.tgt."""
+    return os.path.splitext(path)[0]

@@ -1,0 +1,203 @@
+"""DAT135 column-differs-between-files: one column holds something else in one of the files that the script reads.
+
+What it sees
+------------
+The data files that the script opened (csv and other text, npz, npy, json) are read once more at the end of the run and
+compared, column by column, whatever the script does with them. A column of one name, in two files with the same
+columns or in two parts of one file (by site, by desk), has different units, codes that begin at 0 and at 1, fractions
+and percent, a decimal comma, a different separator or date format, names with and without leading zeros, a constant
+where it varied, a time that runs backward, two codes that mean the opposite of one another, or its columns are in a
+different order and the script reads them by position.
+
+Why it hurts
+------------
+The script reads all files in the same way, so a part of the data has the wrong meaning. Nothing fails: the model is
+trained, or evaluated, on numbers that are not what their column says.
+
+Evidence
+--------
+The column, the two files and what each of them has.
+
+Use instead
+-----------
+    table = table[NAMES]                   # by name, in one order
+    table["rain_mm"] *= 25.4               # in one unit, before the files are joined
+    labels = labels - labels.min()         # in one code
+
+When it is fine
+---------------
+Formats that the script handles: it replaces commas, parses dates, changes case. Not reported then, nor for columns that
+count rows, fewer than 40 rows, amounts that differ between groups of one file, and files that the run wrote while it
+trained. If the script converts units itself, allow it at the line that reads the file.
+"""
+
+import ast
+from typing import Final
+
+from trueloop.event import FilesDiffer, Place, RunEnded, TablesRead
+from trueloop.rules.rule import Finding, Findings, Rule, Severity
+from trueloop.usercode.source import source_of
+
+__all__ = ["ColumnDiffersBetweenFiles"]
+
+_HANDLED: Final = {
+    "order": ("DictReader", "read_csv", "read_json", "names", ".index(", "header", "columns", "json", "readline"),
+    "comma": ('replace(",", ".")', "replace(',', '.')", "decimal=", "locale"),
+    "text date": ("strptime", "to_datetime", "parse_dates", "fromisoformat", "dateutil", "datetime64", "split('.')"),
+    "date": ("strptime", "to_datetime", "parse_dates", "fromisoformat", "dateutil", "datetime64"),
+    "spelling": (".lower()", ".upper()", ".casefold()", ".replace(", "re.sub", ".strip("),
+    "separator": ("re.split", "re.findall", "replace("),
+}  # fmt: skip
+"""Words in the source of a script that handles this, or reads by name."""
+_NEEDED: Final = {
+    "padding": ("sort",), "date": ("sort",), "text date": ("sort",),
+    "precision": ("dtype=np.float32", "dtype='float32'", "dtype=numpy.float32", "np.float32)", ".float()"),
+}  # fmt: skip
+"""Words without which it does no harm."""
+
+
+class ColumnDiffersBetweenFiles(Rule, code="DAT135", severity=Severity.WARNING):
+    not_applicable = "no two data files with the same columns were read"
+    applies_after = (TablesRead,)
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str], list[FilesDiffer]] = {}
+
+    def on_files_differ(self, event: FilesDiffer) -> None:
+        text = _text(event.place, whole=event.kind != "order")
+        if any(word in text for word in _HANDLED.get(event.kind, ())):
+            return
+        if event.kind in _NEEDED and not any(word in text for word in _NEEDED[event.kind]):
+            return
+        self._found.setdefault((event.kind, event.column), []).append(event)
+
+    def on_run_ended(self, _: RunEnded) -> Findings:
+        """One finding for each kind: the other columns are listed. Any other difference also changes relations."""
+        kinds = list(dict.fromkeys(kind for kind, _ in self._found))
+        for kind in kinds:
+            if kind in _CONSEQUENCES and any(other not in _CONSEQUENCES for other in kinds):
+                continue
+            if kind == "unrelated" and "inverted" in kinds:
+                continue
+            yield self._report([events for (other, _), events in self._found.items() if other == kind])
+
+    def _report(self, columns: list[list[FilesDiffer]]) -> Finding:
+        if columns[0][0].kind == "inverted":  # a column that is turned turns the relations of others to it
+            columns.sort(key=lambda events: float(events[0].there))
+        events = columns[0]
+        event = events[0]
+        files = list(dict.fromkeys(name for each in events for name in (each.file, each.other)))
+        message, fix = _SENTENCES[event.kind]
+        facts = {"column": event.column, "file": event.file, "other": event.other, "here": event.here,
+                 "there": event.there}  # fmt: skip
+        factor = f" ({event.units})" if event.units else f" (a factor of {event.factor:.3g})" if event.factor else ""
+        also = f" Also `{'`, `'.join(other[0].column for other in columns[1:4])}`." if len(columns) > 1 else ""
+        return self.finding(
+            event,
+            message.format(**facts, factor=factor, units=event.units) + also,
+            fix=fix,
+            evidence=facts | {"files": files, "rows": list(event.rows)},
+        )
+
+
+def _text(place: Place | None, *, whole: bool) -> str:
+    """The script; or only the function that reads the file, if it is read in one."""
+    source = source_of(place.path if place else "")
+    function = None if whole or place is None else source.enclosing_function(place.line)
+    return ast.unparse(source.tree) + "".join(source.lines) if function is None else ast.unparse(function)
+
+
+_CONSEQUENCES: Final = ("inverted", "unrelated")
+_SENTENCES: Final[dict[str, tuple[str, str]]] = {
+    "order": (
+        "The columns of `{other}` are in a different order than those of `{file}`, and the script reads them by "
+        "position: `{file}` has {here}; `{other}` has {there}.",
+        "Read the columns by name (`csv.DictReader`, `pandas.read_csv(path)[NAMES]`), or write both files in one "
+        "order.",
+    ),
+    "exchanged": (
+        "The columns {column} seem to be exchanged in `{other}`: each has the distribution of the other one "
+        "(`{file}`: {here}; `{other}`: {there}).",
+        "Compare the two files: what does each of these columns mean in each of them?",
+    ),
+    "constant": (
+        "Column `{column}` does not vary in one file: `{file}` has {here}, `{other}` has {there}. The model cannot "
+        "learn from it in one file what it would need in the other.",
+        "Look at the source of this column: a sensor that hangs, a default value, a join that found nothing. Repair it "
+        "or leave the column out of both files.",
+    ),
+    "units": (
+        "Column `{column}` seems to have different units{factor}: `{file}` has {here}, `{other}` has {there}, with the "
+        "same shape.",
+        "Convert the column to one unit before the files are used together.",
+    ),
+    "percent": (
+        "Column `{column}` mixes fractions and percent: `{file}` has {here}, `{other}` has {there}.",
+        "Divide the values that are percent by 100 before any threshold or model sees them.",
+    ),
+    "base": (
+        "The codes of column `{column}` run from {here} in `{file}` and from {there} in `{other}`: one of them counts "
+        "from 1. The same code means different things.",
+        "Bring the codes of both to one base: `labels - labels.min()`.",
+    ),
+    "comma": (
+        "Column `{column}` is written with a decimal comma in one file only: `{file}` has {here}, `{other}` has "
+        "{there}.",
+        "Replace the comma by a point before the conversion: `float(text.replace(',', '.'))`, or "
+        "`pandas.read_csv(path, decimal=',')`.",
+    ),
+    "separator": (
+        "Column `{column}` separates its values by different signs: `{file}` has {here}, `{other}` has {there}.",
+        "Split both files by their own sign: `re.split(r'[|;,]\\s*', cell)`.",
+    ),
+    "padding": (
+        "Names in column `{column}` have leading zeros in one file only: `{file}` {here}, `{other}` {there}. Sorted as "
+        "text, 10 comes before 2.",
+        "Sort by the number: `sorted(names, key=lambda name: int(re.search(r'\\d+', name)[0]))`.",
+    ),
+    "spelling": (
+        "The names in column `{column}` are spelled differently: {here} in `{file}`, {there} in `{other}`. They do not "
+        "match.",
+        "Bring them to one form when the files are read: `name.strip().lower()`.",
+    ),
+    "date": (
+        "Dates in column `{column}` have different formats: {here} in `{file}`, {there} in `{other}`. As text they "
+        "sort differently.",
+        "Parse them: `datetime.strptime(text, '%d.%m.%Y')`.",
+    ),
+    "direction": (
+        "The rows run in opposite directions: column `{column}` {here} in `{file}`, {there} in `{other}`.",
+        "Sort both files by this column before windows are cut or rows compared.",
+    ),
+    "inverted": (
+        "Column `{column}` seems to mean the opposite in `{other}`: a linear probe on the other columns correlates "
+        "{here} "
+        "or more with it inside of `{file}` and of `{other}`, but that of one correlates {there} or less with the "
+        "other.",
+        "Compare what the codes or signs mean in each of them, and exchange them in one.",
+    ),
+    "unrelated": (
+        "The other columns say nothing about column `{column}` in one file: a linear probe on them correlates {here} "
+        "with it in `{file}` and {there} in `{other}`.",
+        "The rows of this column have probably lost their order against the others (sorted, shuffled or shifted "
+        "alone, or joined by position): write the file again.",
+    ),
+    "rounded": (
+        "Column `{column}` is rounded in one file: `{file}` has {here}, `{other}` has {there}, on the same scale.",
+        "Write the file again with its decimals; look for a `%d`, `%.0f` or a cast to int in what wrote it.",
+    ),
+    "orientation": (
+        "The pictures `{column}` of `{other}` seem to be {units} against those of `{file}`: the mean pictures "
+        "correlate {here} as they are and {there} after turning.",
+        "Bring the pictures of both files into one orientation when they are read.",
+    ),
+    "text date": (
+        "The dates in column `{column}` of `{file}` are written as {here}, and the script sorts them as text: the "
+        "order is not that of time.",
+        "Parse them before sorting: `datetime.strptime(text, '%d.%m.%Y')`.",
+    ),
+    "precision": (
+        "Column `{column}` of `{file}` needs more digits than float32 has: {here}; read as float32, {there}.",
+        "Subtract the first value in float64, then convert: `(time - time[0]).astype(numpy.float32)`.",
+    ),
+}  # fmt: skip

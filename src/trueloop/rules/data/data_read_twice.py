@@ -1,0 +1,75 @@
+"""DAT137 data-read-twice: a list names a file twice, or a file for evaluation holds rows of the training file.
+
+What it sees
+------------
+The files that the script read: a list of files (json, yaml, text) names one of them twice where it names the others
+once, or names it for training and for validation; or rows of a file for evaluation (by its name: valid, test, holdout)
+are in a file for training too, number by number.
+
+Why it hurts
+------------
+A file that is read twice counts twice, and often stands where a different one is missing. Rows in both splits make the
+score of the evaluation a score of memory.
+
+Evidence
+--------
+The list, the file and how often it is named; or the two files and how many rows they share.
+
+Use instead
+-----------
+    assert len(set(paths)) == len(paths)
+    assert not set(train_paths) & set(valid_paths)
+
+When it is fine
+---------------
+A file that is listed several times on purpose, to weigh it more: allow it there. Not reported: rows that are often
+equal by nature (a few codes), shared rows below one in twenty, files whose names do not say what they are for.
+"""
+
+from typing import Final
+
+from trueloop.event import FileListed, RowsCopied, RunEnded, TablesRead
+from trueloop.rules.rule import Findings, Rule, Severity, plural
+
+__all__ = ["DataReadTwice"]
+
+LEAST_SHARE: Final = 0.05  # of the rows of the file for evaluation
+LEAST_ROWS: Final = 15
+NATURAL: Final = 5.0  # times as many as the training file has copies of its own rows
+
+
+class DataReadTwice(Rule, code="DAT137", severity=Severity.WARNING):
+    not_applicable = "no list of files, and no two files for training and for evaluation were read"
+    applies_after = (TablesRead,)
+    explained_by = ("train-validation-overlap", "training-rows-evaluated")
+
+    def __init__(self) -> None:
+        self._listed: list[FileListed] = []
+        self._copied: list[RowsCopied] = []
+
+    def on_file_listed(self, event: FileListed) -> None:
+        self._listed.append(event)
+
+    def on_rows_copied(self, event: RowsCopied) -> None:
+        share = event.copies / event.rows
+        if event.copies >= LEAST_ROWS and share >= max(LEAST_SHARE, NATURAL * event.repeated):
+            self._copied.append(event)
+
+    def on_run_ended(self, _: RunEnded) -> Findings:
+        for listed in self._listed[:3]:
+            others = f", and {plural(listed.files - 1, 'other file')} once"
+            yield self.finding(
+                listed,
+                f"`{listed.manifest}` names `{listed.file}` {listed.times} times{others}: its rows count twice, or are "
+                "in training and in validation.",
+                fix=f"Name each file once in `{listed.manifest}`; look which file is missing in its place.",
+                evidence={"list": listed.manifest, "file": listed.file, "times": listed.times, "files": listed.files},
+            )
+        for copied in self._copied:
+            yield self.finding(
+                copied,
+                f"{copied.copies:,} of the {copied.rows:,} rows of `{copied.other}` are in `{copied.file}` too: the "
+                "evaluation on them measures memory.",
+                fix=f"Remove the rows of `{copied.other}` from `{copied.file}`, and make the split before any copies.",
+                evidence={"file": copied.file, "other": copied.other, "copies": copied.copies, "rows": copied.rows},
+            )

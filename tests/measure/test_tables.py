@@ -1,0 +1,271 @@
+"""Data files are read as tables; each difference between two files is recognized, and a second sample is not one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+from numpy.typing import NDArray
+
+from trueloop.measure.parallel_lines import shifted_lines
+from trueloop.measure.picture_orientation import turned
+from trueloop.measure.table_differences import differences, group_differences, single_file
+from trueloop.measure.table_relations import parts_by_group, relations
+from trueloop.measure.table_rows import copied_rows, ids_from_one, row_order
+from trueloop.measure.tables import Table, Values, read_tables
+
+Numbers = NDArray[numpy.float64]
+
+
+def table(*, path: str = "a.csv", **columns: Any) -> Table:
+    values = tuple(
+        Values(key, numpy.asarray(value, dtype=float)) if not isinstance(value, list) else Values(key, None, value)
+        for key, value in columns.items()
+    )
+    return Table(path, values, len(values[0]), named=True)
+
+
+def kinds(first: Table, second: Table) -> list[str]:
+    return [difference.kind for difference in differences(first, second)]
+
+
+def drawn(seed: int) -> numpy.random.Generator:
+    return numpy.random.default_rng(seed)
+
+
+# -- reading --
+
+
+def test_text_with_a_header_and_without(tmp_path: Path) -> None:
+    lines = [f"{i},{i / 2},k{i % 3}" for i in range(30)]
+    (tmp_path / "named.csv").write_text("\n".join(["row,half,kind", *lines]))
+    (tmp_path / "bare.csv").write_text("\n".join(lines))
+    (named,), (bare,) = (read_tables(str(tmp_path / name)) for name in ("named.csv", "bare.csv"))
+    assert named.names == ("row", "half", "kind")
+    assert named.rows == bare.rows == 30
+    assert not bare.named
+    assert bare.columns[2].words == named.column("kind").words
+    assert named.column("half").numbers is not None
+
+
+def test_a_first_row_of_sentences_is_no_header(tmp_path: Path) -> None:
+    rows = [f"the box number {i} has not arrived yet\tlate" for i in range(30)]
+    (tmp_path / "tickets.tsv").write_text("\n".join(rows))
+    (found,) = read_tables(str(tmp_path / "tickets.tsv"))
+    assert not found.named
+    assert found.rows == 30
+
+
+def test_arrays_records_and_plain_lines(tmp_path: Path) -> None:
+    numpy.savez(tmp_path / "a.npz", y=numpy.arange(25), x=numpy.zeros((25, 2)), images=numpy.zeros((25, 8, 8)))
+    (tmp_path / "a.json").write_text(json.dumps([{"id": i, "score": i / 3} for i in range(25)]))
+    (tmp_path / "a.src").write_text("\n".join(["a", "sentence", "of", "some", "words"][i % 5] * 2 for i in range(40)))
+    (arrays,), (records,), (lines,) = (read_tables(str(tmp_path / name)) for name in ("a.npz", "a.json", "a.src"))
+    assert arrays.names == ("y", "x[0]", "x[1]", "images")
+    assert arrays.column("images").kind == "digest"
+    assert records.names == ("id", "score")
+    assert lines.lines
+
+
+def test_what_is_no_table_gives_none(tmp_path: Path) -> None:
+    (tmp_path / "a.npz").write_bytes(b"not a zip file at all")
+    (tmp_path / "b.csv").write_bytes(bytes(range(256)) * 10)
+    (tmp_path / "c.json").write_text("{")
+    assert not any(read_tables(str(tmp_path / name)) for name in ("a.npz", "b.csv", "c.json", "missing.csv"))
+
+
+# -- columns --
+
+
+def rain(rng: numpy.random.Generator) -> Numbers:
+    return rng.gamma(4.0, 80.0, 300)  # millimetres a year
+
+
+def warmth(rng: numpy.random.Generator) -> Numbers:
+    return rng.normal(12.0, 8.0, 300)
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "second"),
+    [
+        ("units", rain(drawn(0)), rain(drawn(1)) / 25.4),
+        ("units", rain(drawn(0)), rain(drawn(1)) * 1000),
+        ("units", warmth(drawn(0)), warmth(drawn(1)) * 1.8 + 32),
+        ("units", warmth(drawn(0)), warmth(drawn(1)) + 273.15),
+        ("constant", numpy.full(300, 0.4), drawn(1).gamma(1.0, 1.0, 300)),
+        ("base", drawn(0).integers(0, 5, 300), drawn(1).integers(1, 6, 300)),
+        ("base", drawn(0).integers(1, 3, 300), drawn(1).integers(0, 2, 300)),
+        ("percent", numpy.where(drawn(2).random(300) < 0.5, 100, 1) * drawn(0).random(300), drawn(1).random(300)),
+        ("rounded", drawn(0).normal(0, 2, 300), drawn(1).normal(0, 2, 300).round()),
+        ("direction", numpy.sort(rain(drawn(0))), -numpy.sort(-rain(drawn(1)))),
+    ],
+)
+def test_numbers_that_differ(kind: str, first: Numbers, second: Numbers) -> None:
+    assert kinds(table(c=first), table(c=second)) == [kind]
+    assert kinds(table(c=second), table(c=first)) == [kind]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (rain(drawn(0)), rain(drawn(1))),
+        (rain(drawn(0)), rain(drawn(1)) * 1.5),  # a wet year
+        (warmth(drawn(0)), warmth(drawn(1)) + 6),  # a warm one
+        (numpy.arange(300), numpy.arange(300, 400)),  # ids
+        (numpy.arange(1000), numpy.arange(100)),
+        (drawn(0).integers(0, 2, 300), numpy.zeros(100)),  # one class in a small file
+        (drawn(0).integers(2015, 2020, 300), drawn(1).integers(2016, 2021, 300)),  # years
+        (drawn(0).integers(0, 30, 300), drawn(1).integers(0, 25, 300)),
+        (numpy.where(drawn(0).random(300) < 0.8, 0, rain(drawn(2))), numpy.where(drawn(1).random(300) < 0.95, 0, 5.5)),
+        (drawn(0).random(300), drawn(1).random(300) * 100),  # all of it percent: the factor says so
+    ],
+)
+def test_numbers_of_two_samples(first: Numbers, second: Numbers) -> None:
+    found = kinds(table(c=first), table(c=second))
+    assert found in ([], ["units"])
+    assert not found or second.max() > 50
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "second"),
+    [
+        ("separator", ["red; blue", "red", "green; red"] * 30, ["red|blue", "blue", "red|green"] * 30),
+        ("padding", [f"f{i}.png" for i in range(1, 13)] * 5, [f"f{i:02d}.png" for i in range(1, 13)] * 5),
+        ("date", ["01.02.2023", "15.11.2022"] * 30, ["2023-02-01", "2022-11-15"] * 30),
+        ("spelling", ["Oak", "Pine", "Elm"] * 30, ["oak", "pine", "elm "] * 30),
+    ],
+)
+def test_words_that_differ(kind: str, first: list[str], second: list[str]) -> None:
+    assert kinds(table(c=first), table(c=second)) == [kind]
+
+
+def test_words_of_two_samples() -> None:
+    assert not kinds(table(c=["a; b", "c", "d"] * 30), table(c=["a", "c; d", "b"] * 30))
+    assert not kinds(table(c=["Oak", "Pine"] * 30), table(c=["Oak", "Larch"] * 30))
+    assert not kinds(table(c=[f"f{i}" for i in range(60)]), table(c=[f"f{i}" for i in range(50, 110)]))
+
+
+def test_a_decimal_comma_in_one_file() -> None:
+    first = table(price=[f"{i},{i % 10}" for i in range(60)])
+    assert kinds(first, table(price=drawn(0).random(60))) == ["comma"]
+    assert not kinds(table(price=["n/a", "1,5"] * 30), table(price=drawn(0).random(60)))
+
+
+def test_columns_in_another_order_and_exchanged() -> None:
+    x, y = drawn(0).normal(0, 1, 200), drawn(1).normal(9, 3, 200)
+    u, v = drawn(2).normal(0, 1, 200), drawn(3).normal(9, 3, 200)
+    assert kinds(table(x=x, y=y), table(y=v, x=u)) == ["order"]
+    assert kinds(table(x=x, y=y), table(x=v, y=u)) == ["exchanged"]
+    assert not kinds(table(x=x, y=y), table(x=u, y=v))
+
+
+def test_codes_of_groups_in_one_file() -> None:
+    site = ["north"] * 200 + ["south"] * 200
+    code = numpy.concatenate([drawn(0).integers(0, 2, 200), drawn(1).integers(1, 3, 200)])
+    (parts,) = parts_by_group(table(site=site, outcome=code))
+    assert [d.kind for d in group_differences(table(site=site, outcome=code), parts[0].rows, parts[1].rows)] == ["base"]
+    price = numpy.concatenate([drawn(0).lognormal(2, 1, 200), drawn(1).lognormal(9, 1, 200)])  # pens and cars
+    assert not group_differences(table(site=site, price=price), parts[0].rows, parts[1].rows)
+
+
+def test_single_files() -> None:
+    dates = [f"{1 + i % 28:02d}.{1 + i % 12:02d}.2023" for i in range(60)]
+    times = 1.7e9 + numpy.cumsum(drawn(0).random(60))
+    assert [d.kind for d in single_file(table(day=dates, time=times))] == ["text date", "precision"]
+    healthy = table(
+        day=[f"2023-01-{1 + i % 28:02d}" for i in range(60)], time=times - times[0], id=1e9 + numpy.arange(60)
+    )
+    assert not single_file(healthy)
+
+
+# -- relations --
+
+
+def related(seed: int, sign: float = 1.0, noise: float = 0.5) -> dict[str, Any]:
+    rng = drawn(seed)
+    x = rng.normal(size=(400, 3))
+    score = sign * (x[:, 0] - x[:, 1]) + noise * rng.normal(size=400)
+    return {"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "died": (score > 0).astype(float)}
+
+
+def test_a_code_that_means_the_opposite() -> None:
+    found = list(relations(table(**related(0)), table(**related(1, sign=-1.0))))
+    assert min(found, key=lambda relation: max(relation.across)).column == "died"
+    assert {relation.kind for relation in found} == {"inverted"}
+    assert not list(relations(table(**related(0)), table(**related(1))))
+    assert not list(relations(table(**related(0)), table(**related(1, noise=2.0))))  # weaker, not turned
+
+
+def test_a_column_that_was_shuffled_or_shifted_alone() -> None:
+    broken = related(1)
+    broken["died"] = drawn(5).permutation(broken["died"])
+    found = {relation.column: relation for relation in relations(table(**related(0, noise=0.1)), table(**broken))}
+    assert found["died"].kind == "unrelated"
+    assert found["died"].shift == 0
+    broken = related(1) | {"died": numpy.roll(related(1)["died"], 1)}
+    found = {relation.column: relation for relation in relations(table(**related(0)), table(**broken))}
+    assert found["died"].shift == -1
+
+
+# -- rows --
+
+
+def test_rows_in_another_order() -> None:
+    area, age = drawn(0).random(300), drawn(1).integers(0, 90, 300).astype(float)
+    order = drawn(2).permutation(300)
+    found = row_order(table(area=area, age=age), table(path="b.npy", x=((area - 1) / 7)[order], z=age[order]))
+    assert found is not None
+    assert not found.keyed
+    assert (found.column, found.other) == ("area", "x")
+    assert row_order(table(area=area), table(path="b.npy", x=numpy.float16(area))) is None
+    assert row_order(table(area=area), table(path="b.npy", x=drawn(3).random(300))) is None
+
+
+def test_a_key_in_both_files_is_noted() -> None:
+    order = drawn(2).permutation(300)
+    found = row_order(table(cell=numpy.arange(300)), table(path="b.csv", cell=order))
+    assert found is not None
+    assert found.keyed
+
+
+def test_copies() -> None:
+    text = [f"review number {i} was not good" for i in range(300)]
+    assert copied_rows(table(text=text), table(text=text[200:] + [word + "!" for word in text[:50]])) == (100, 0.0)
+    codes = [f"c{i % 40:02d}" for i in range(300)]
+    assert copied_rows(table(clip=codes), table(clip=codes)) is None
+
+
+def test_ids_that_count_from_one() -> None:
+    pairs = drawn(0).integers(0, 99, (2, 600))  # row 99 has no edge
+    assert not ids_from_one(table(a=pairs[0], b=pairs[1]), 100)
+    assert ids_from_one(table(a=pairs[0] + 1, b=pairs[1] + 1), 100)
+    assert not ids_from_one(table(a=pairs[0] + 1, b=pairs[1] + 1), 99)  # rows 1 to 99, read with 1 subtracted
+
+
+def test_lines_that_belong_to_the_line_before() -> None:
+    lengths = drawn(0).integers(3, 20, 900)
+    source, target = (["word " * n for n in lengths], ["wort " * n for n in lengths])
+    found = shifted_lines(source, target[:200] + target[201:] + target[:1])
+    assert found is not None
+    assert found.by == -1
+    assert 200 <= found.first <= 310
+    assert shifted_lines(source, target) is None
+    assert shifted_lines(source, ["wort " * n for n in drawn(1).integers(3, 20, 900)]) is None
+
+
+def test_pictures_that_are_turned() -> None:
+    mean = drawn(0).random((8, 8))
+    first, second = (mean + 0.3 * drawn(seed).normal(size=(400, 8, 8)) for seed in (1, 2))
+    assert turned(first, second) is None
+    found = turned(first, second.swapaxes(1, 2))
+    assert found is not None
+    assert found.how == "transposed"
+    noise = turned(drawn(1).normal(size=(400, 8, 8)), drawn(2).normal(size=(400, 8, 8)))
+    assert noise is None
+    colors = numpy.array([0.8, 0.5, 0.2])[:, None, None]
+    found = turned(colors + 0.1 * first[:, None], colors[::-1] + 0.1 * second[:, None])
+    assert found is not None
+    assert "channels" in found.how
