@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from trueloop.data.source import Splits as Splits
     from trueloop.data.stream import Stream as Stream
     from trueloop.data.tensors import Tensors as Tensors
+    from trueloop.doctor.magics import load_ipython_extension as load_ipython_extension
     from trueloop.doctor.watch import Watch as Watch
     from trueloop.doctor.watch import watch as watch
     from trueloop.engine.accumulate import accumulate as accumulate
@@ -53,6 +54,7 @@ __all__ = [
     "Watch",
     "accumulate",
     "load",
+    "load_ipython_extension",
     "resume",
     "session",
     "set_rate",
@@ -83,6 +85,7 @@ _HOME: Final = {
     "Watch": "trueloop.doctor.watch",
     "accumulate": "trueloop.engine.accumulate",
     "load": "trueloop.inference.load",
+    "load_ipython_extension": "trueloop.doctor.magics",
     "resume": "trueloop.session.train",
     "session": "trueloop.session.own_loop",
     "set_rate": "trueloop.engine.schedule",

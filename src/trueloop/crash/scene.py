@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import os
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import islice
@@ -20,7 +19,7 @@ from torch import Tensor, nn
 
 from trueloop.event import Place
 from trueloop.results.check import CrashExplanation
-from trueloop.taps.place import is_users
+from trueloop.taps.place import full_name, is_users
 from trueloop.torch_private.modules import CALL_FRAMES, MEMBERS
 from trueloop.usercode.source import Source, source_of
 
@@ -41,7 +40,7 @@ class Step:
         code = self.frame.f_code
         self.function = code.co_name
         self.is_users = is_users(code.co_filename)
-        self.place = Place(os.path.abspath(code.co_filename), self.line, code.co_qualname)
+        self.place = Place(full_name(code.co_filename), self.line, code.co_qualname)
 
     @cached_property
     def locals(self) -> Mapping[str, Any]:

@@ -1,25 +1,29 @@
 """Run a script or a module as Python itself would: same argv, `__main__`, `sys.path[0]`, exceptions and exit code."""
 
+import ast
+import asyncio
 import contextlib
 import importlib
+import inspect
 import linecache
 import os
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from importlib.abc import InspectLoader
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from itertools import accumulate
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Final
+from typing import Any, Final
 
+from trueloop.doctor.ipython_shell import cell_to_python, shell_for
 from trueloop.doctor.traceback import strip
 from trueloop.errors import NoSuchScript
 from trueloop.results.check import Outcome
 from trueloop.taps.bus import StopTheRun
 from trueloop.taps.place import claim
-from trueloop.usercode.notebook import Notebook, NotebookError, read_notebook
+from trueloop.usercode.notebook import Cell, Notebook, NotebookError, read_notebook
 
 __all__ = ["Program", "find_module", "find_script", "outcome_of", "run"]
 
@@ -37,14 +41,16 @@ class Program:
     spec: ModuleSpec | None  # Of a module run by -m; None for a script
     first_path: str  # What Python puts into sys.path[0]
     notebook: Notebook | None = None  # Its cells run instead of `source`
+    left_out: list[str] = field(default_factory=list)  # Magics that were asked for and did not run
 
     def notes(self) -> tuple[str, ...]:
         """What of it does not run."""
-        lines = self.notebook.left_out if self.notebook is not None else ()
+        lines = [*(self.notebook.left_out if self.notebook is not None else ()), *self.left_out]
         if not lines:
             return ()
         rest = f"; and {len(lines) - SHOWN} more" if len(lines) > SHOWN else ""
-        return (f"left out, because only IPython runs it: {'; '.join(lines[:SHOWN])}{rest}",)
+        install = " IPython, which runs such lines, is not installed: `pip install 'trueloop[notebook]'`."
+        return (f"left out: {'; '.join(lines[:SHOWN])}{rest}.{'' if cell_to_python() else install}",)
 
 
 # -- find --
@@ -67,7 +73,7 @@ def find_script(name: str, arguments: Sequence[str]) -> Program:
     if path.suffix != ".ipynb":
         return Program(full, name, tuple(arguments), source, None, first)
     try:
-        return Program(full, name, tuple(arguments), b"", None, first, read_notebook(full, source))
+        return Program(full, name, tuple(arguments), b"", None, first, read_notebook(full, source, cell_to_python()))
     except NotebookError as error:
         raise NoSuchScript(f"{name} {error}. Nothing was run.") from None
 
@@ -121,7 +127,12 @@ def run(program: Program) -> tuple[Outcome, BaseException | None]:
     claim(os.path.dirname(program.path))
     try:
         if program.notebook is not None:
-            _run_cells(program.notebook, main)
+            os.chdir(program.first_path)  # as Jupyter does
+            _run_cells(program, program.notebook, main)
+        elif b"get_ipython" in program.source:  # an exported notebook
+            code = _prepared(program, main)
+            with shell_for(main, program.left_out):
+                exec(code, vars(main))
         else:
             exec(_prepared(program, main), vars(main))
     except BaseException as error:  # noqa: BLE001 - how a script ends is a result, not a failure of trueloop
@@ -132,14 +143,41 @@ def run(program: Program) -> tuple[Outcome, BaseException | None]:
     return Outcome("finished"), None
 
 
-def _run_cells(notebook: Notebook, main: ModuleType) -> None:
+def _run_cells(program: Program, notebook: Notebook, main: ModuleType) -> None:
     """Run the cells in their order, in one namespace, as a notebook does; without a `__file__`."""
-    vars(main).update(__builtins__=sys.modules["builtins"], display=print, get_ipython=lambda: None)
+    vars(main).update(__builtins__=sys.modules["builtins"])
     for cell in notebook.cells:
         # Under its own name, also for tracebacks; without a time of change, so that it is not looked for on disk.
         linecache.cache[cell.name] = (len(cell.text), None, cell.text.splitlines(keepends=True), cell.name)
-    for cell in notebook.cells:
-        exec(compile(cell.text, cell.name, "exec", dont_inherit=True), vars(main))
+    with shell_for(main, program.left_out) as shell, asyncio.Runner() as runner:
+        for number, cell in enumerate(notebook.cells, 1):
+            if shell is not None:
+                shell.execution_count = number
+                shell.execution_count += number - shell.displayhook.prompt_count  # its prompt is `Out[number]`
+            for code in _statements(cell, shows_last=shell is not None):
+                result = eval(code, vars(main))
+                if inspect.iscoroutine(result):  # `await` outside a function, as notebooks allow
+                    runner.run(result)
+            if shell is not None:
+                shell.events.trigger("post_execute")  # draws open figures
+
+
+def _statements(cell: Cell, *, shows_last: bool) -> Iterator[CodeType]:
+    """The code of a cell. The value of a last expression is displayed, unless a semicolon follows."""
+
+    def compiled(tree: Any, mode: str) -> CodeType:
+        flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        code: CodeType = compile(tree, cell.name, mode, flags, dont_inherit=True)
+        return code
+
+    tree = ast.parse(cell.text, cell.name)
+    last = tree.body[-1] if tree.body else None
+    shown = shows_last and isinstance(last, ast.Expr) and not cell.text.rstrip().endswith(";")
+    if not shown or last is None:
+        yield compiled(tree, "exec")
+        return
+    yield compiled(ast.Module(tree.body[:-1], tree.type_ignores), "exec")
+    yield compiled(ast.Interactive([last]), "single")
 
 
 def _prepared(program: Program, main: ModuleType) -> CodeType:

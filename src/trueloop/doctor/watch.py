@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import copy
 import multiprocessing
 import os
 import sys
@@ -19,6 +20,7 @@ import torch
 
 from trueloop.crash.explain import explained
 from trueloop.doctor.allow import chosen_rules, filter_findings, is_suppressed
+from trueloop.doctor.cell_reports import CellReports, display_report, notebook_name, running_shell
 from trueloop.doctor.cross_rank_rules import CrossRankRules
 from trueloop.doctor.hang import HANG_AFTER, Watchdog, end_workers
 from trueloop.doctor.launch import outcome_of
@@ -29,6 +31,9 @@ from trueloop.errors import Misuse
 from trueloop.event import EpochStarted, Event, Forward, RankFact, RunEnded, RunStarted
 from trueloop.finding import Finding, Severity
 from trueloop.observers.assemble import assemble
+from trueloop.observers.interim import publish_end_to_copies
+from trueloop.report import document_of
+from trueloop.report.html import fragment
 from trueloop.results.check import ExitCode, NotApplicable, Outcome, Tally, Verdict
 from trueloop.rules.checker import Checker
 from trueloop.run import Recorder
@@ -37,7 +42,7 @@ from trueloop.taps.calls import RunEnd
 from trueloop.taps.registry import TapRegistry
 from trueloop.usercode.settings import Settings, load_settings
 
-__all__ = ["Watch", "leave_parents_watch", "observe", "watch"]
+__all__ = ["Watch", "current_watch", "leave_parents_watch", "observe", "watch", "watch_cell"]
 
 SHARDED: Final = "weights are sharded over several ranks (DTensor), so rules that read their values were not applied"
 """Printed after a run with FSDP or tensor parallelism: reading a sharded weight would make all ranks wait."""
@@ -131,10 +136,8 @@ class Watch:
         self._registry.remove()
         self._tracebacks.remove()
         _running = None if _running is self else _running
-        counts = self._tally.counts
-        epochs, forwards, unwatched = counts[EpochStarted], counts[Forward], self._registry.unwatched_steps
-        self._receive(RunEnded(self._bus.step, None, outcome.reason, epochs, forwards, unwatched))
-        self.verdict = explained(self._conclude(outcome), error)
+        self._receive(self._run_ended(self._tally, outcome))
+        self.verdict = explained(self._conclude(outcome, self.checker, self._tally), error)
         if self._recorder is not None:
             versions = {"torch": torch.__version__, "python": sys.version.split()[0]}
             end = {"reason": outcome.reason, "exit_code": outcome.exit_code, "exception": outcome.exception}
@@ -166,6 +169,37 @@ class Watch:
         if self.verdict is not None:
             return self.verdict.findings
         return filter_findings(self.checker.findings(), self.settings)[0]
+
+    @property
+    def events(self) -> int:
+        """How many were received."""
+        return self._tally.counts.total()
+
+    def so_far(self) -> Verdict:
+        """The verdict as it would be if the run ended now. The watch continues; torch is not touched."""
+        if isinstance(self._instead, Watch):
+            return self._instead.so_far()
+        if self.verdict is not None:
+            return self.verdict
+        checker, tally = copy.deepcopy((self.checker, self._tally))
+
+        def hear(event: Event) -> None:
+            tally.hear(event)
+            checker.check(event)
+
+        failures = publish_end_to_copies(self._bus, RunEnd("finished", None), hear)
+        hear(self._run_ended(tally, Outcome("finished")))
+        checker.failures += failures
+        return self._conclude(Outcome("finished"), checker, tally)
+
+    def __repr__(self) -> str:
+        if self._instead == "elsewhere" or (self.verdict is None and _running is not self and self._instead is None):
+            return "<trueloop.Watch: not running in this process>"
+        return f"<trueloop.Watch: {self.so_far().closing()}>"
+
+    def _repr_html_(self) -> str | None:
+        """In a notebook: the report as it is now."""
+        return None if self._instead == "elsewhere" else fragment(document_of(self.so_far()))
 
     # -- ranks that hang --
 
@@ -216,27 +250,36 @@ class Watch:
 
     # -- verdict --
 
-    def _conclude(self, outcome: Outcome) -> Verdict:
-        findings, allowed = filter_findings(self.checker.findings(), self.settings)
+    def _run_ended(self, tally: Tally, outcome: Outcome) -> RunEnded:
+        epochs, forwards = tally.counts[EpochStarted], tally.counts[Forward]
+        return RunEnded(self._bus.step, None, outcome.reason, epochs, forwards, self._registry.unwatched_steps)
+
+    def _conclude(self, outcome: Outcome, checker: Checker, tally: Tally) -> Verdict:
+        findings, allowed = filter_findings(checker.findings(), self.settings)
         seconds = perf_counter() - self._began
-        unjudged = tuple(NotApplicable(code, because) for code, because in self.checker.not_applicable())
+        unjudged = tuple(NotApplicable(code, because) for code, because in checker.not_applicable())
         measured = self._registry.overhead
         recording = [self._recorder.failure] if self._recorder is not None and self._recorder.failure else []
         return Verdict(
             findings=findings,
-            watched=self._tally.watched(len(self.checker.rules) - len(unjudged), seconds),
+            watched=tally.watched(len(checker.rules) - len(unjudged), seconds),
             not_applicable=unjudged,
             outcome=outcome,
             overhead=measured if measured is not None else self._bus.spent_ns / 1e9 / max(seconds, 1e-9),
             overhead_measured=measured is not None,
             allowed=allowed,
-            failures=(*self._bus.failures, *self.checker.failures, *recording),
+            failures=(*self._bus.failures, *checker.failures, *recording),
             notes=(SHARDED,) if self._bus.sharded else (),
             facts=tuple(self._facts),
         )
 
 
 _running: Watch | None = None  # The watch of this process: torch can be patched only once
+
+
+def current_watch() -> Watch | None:
+    """The watch of this process, if one runs."""
+    return _running if _running is not None and _running.pid == os.getpid() else None
 
 
 def leave_parents_watch() -> None:
@@ -263,18 +306,36 @@ def watch(
     """Apply the rules of `trueloop check` to the code that follows, in a script or a notebook.
 
     `trueloop.watch()` as the first line of a script reports when the program ends. `with trueloop.watch() as w:` around
-    a loop reports at the end of the block, and `w.findings` holds the findings.
+    a loop reports at the end of the block, and `w.findings` holds the findings. In a notebook findings appear under
+    the cell that caused them, and `w` shows them all; calling it again starts a new watch.
     """
     if multiprocessing.parent_process() is not None or (_running is not None and _running.pid != os.getpid()):
         return Watch(instead="elsewhere")  # a worker may import the script again: the main process watches the run
     if _running is not None and _running._show is None:
         return Watch(instead=_running)  # `trueloop check` of a script that calls trueloop.watch()
     folder = None if record is None else Path(record)
+    shell = running_shell()
+    if shell is not None and _running is not None:
+        _running.stop()  # the cell with this line ran again: a new watch begins
     made = Watch(
-        select=select, ignore=ignore, budget=budget, record=folder, show=_print_report, on_hang=_show_and_end
+        select=select,
+        ignore=ignore,
+        budget=budget,
+        record=folder,
+        script="" if shell is None else notebook_name(shell),
+        show=_print_report if shell is None else display_report,
+        on_hang=_show_and_end,
     ).start()
-    _report_at_exit(made)
+    if shell is None:
+        _report_at_exit(made)
+    else:
+        CellReports(made, shell)
     return made
+
+
+def watch_cell(select: Iterable[str]) -> Watch:
+    """For one cell of a notebook, which `close` reports."""
+    return Watch(select=select, script=notebook_name(running_shell()), show=display_report).start()
 
 
 @contextmanager

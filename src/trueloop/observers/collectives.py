@@ -1,13 +1,12 @@
 """The collectives of this rank, emitted when it ends: only beside other ranks they show who waits for whom."""
 
-import os
 from traceback import walk_tb
 from typing import Literal, cast
 
 from trueloop.event import CollectivesCalled, Place
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import Joined, RunEnd
-from trueloop.taps.place import is_users
+from trueloop.taps.place import full_name, is_users
 
 __all__ = ["CollectiveObserver"]
 
@@ -35,4 +34,4 @@ def _raised(error: BaseException | None) -> Place | None:
     """The user's line that raised an exception."""
     raised = walk_tb(error.__traceback__) if error is not None else ()
     users = [(frame.f_code, line) for frame, line in raised if is_users(frame.f_code.co_filename)]
-    return Place(os.path.abspath(users[-1][0].co_filename), users[-1][1], users[-1][0].co_qualname) if users else None
+    return Place(full_name(users[-1][0].co_filename), users[-1][1], users[-1][0].co_qualname) if users else None

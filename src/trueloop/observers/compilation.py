@@ -1,6 +1,5 @@
 """What torch.compile did: graph breaks and recompilations, from its own notes, read once when the run ends."""
 
-import os
 import re
 import traceback
 from types import CodeType
@@ -9,7 +8,7 @@ from typing import Final
 from trueloop.event import CompilerRan, GraphBreak, Place, Recompilation
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import RunEnd
-from trueloop.taps.place import is_users
+from trueloop.taps.place import full_name, is_users
 from trueloop.torch_private.compiler import compiler_notes
 
 __all__ = ["CompilationObserver"]
@@ -48,7 +47,7 @@ def _break(reason: str, stack: list[traceback.FrameSummary]) -> GraphBreak | Non
     for frame in reversed(stack):
         if is_users(frame.filename):
             title = reason.partition("\n")[0]
-            place = Place(os.path.abspath(frame.filename), frame.lineno or 0, _original(frame.name))
+            place = Place(full_name(frame.filename), frame.lineno or 0, _original(frame.name))
             return GraphBreak(place, _in_one_line(reason), any(words in title for words in _ASKED_FOR))
     return None
 
@@ -59,7 +58,7 @@ def _again(code: CodeType, reasons: list[str]) -> Recompilation | None:
         return None
     versions = {reason.partition(":")[0]: reason.partition(":")[2].strip() for reason in reasons}
     reported = [_in_one_line(reason.partition(" # ")[0]) for reason in versions.values()]
-    path = os.path.abspath(code.co_filename)
+    path = full_name(code.co_filename)
     place = Place(path, _line_of(reasons[-1], path) or code.co_firstlineno, code.co_qualname)
     return Recompilation(place, _original(code.co_name), len(versions), tuple(dict.fromkeys(reported))[:REASONS])
 

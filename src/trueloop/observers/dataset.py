@@ -7,7 +7,6 @@ of two passes, the same? Does the dataset seed with a constant before each sampl
 import ast
 import hashlib
 import multiprocessing
-import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from trueloop.measure.randomness import seed_all
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import LoaderStart
 from trueloop.taps.fork import CannotFork, run_in_fork
-from trueloop.taps.place import is_users
+from trueloop.taps.place import full_name, is_users
 from trueloop.taps.random_sources import Part, RandomStates, SeedRecorder, is_generator, parts_of, reseed
 from trueloop.torch_private.dataloader import become_worker
 from trueloop.usercode.ownership import assigned_place
@@ -468,7 +467,7 @@ def _line_that_changes(stored: _Stored, dataset: Any, key: Any) -> Place | None:
         def lines(frame: FrameType, event: str, argument: object) -> Any:
             nonlocal latest
             if not found and stored.changed():
-                found.append(Place(os.path.abspath(frame.f_code.co_filename), latest, frame.f_code.co_qualname))
+                found.append(Place(full_name(frame.f_code.co_filename), latest, frame.f_code.co_qualname))
             latest = frame.f_lineno
             return lines
 

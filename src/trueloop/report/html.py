@@ -19,7 +19,7 @@ from trueloop.report.svg import bars_svg, lanes_svg, plot_svg
 from trueloop.results import document as doc
 from trueloop.results.document import cell
 
-__all__ = ["render"]
+__all__ = ["fragment", "render"]
 
 STYLES: Final = tuple(Path(__file__).with_name(name) for name in ("palette.css", "style.css"))  # of every page
 PAGE: Final = """<!doctype html>
@@ -43,6 +43,33 @@ def render(document: doc.Document) -> str:
     title, body = escape(document.name or document.title), "\n".join(piece for piece in _body(document) if piece)
     style = "".join(path.read_text(encoding="utf-8") for path in STYLES)
     return PAGE.format(title=title, style=style, body=body)
+
+
+def fragment(document: doc.Document) -> str:
+    """The same as a part of another page, such as a notebook: its style reaches nothing outside of it."""
+    body = "\n".join(piece for piece in _body(document) if piece)
+    style = "".join(file.read_text(encoding="utf-8") for file in STYLES) + SMALLER
+    return f'<div class="{SCOPE}"><style>{_scoped(style)}</style>\n{body}\n</div>'
+
+
+SCOPE: Final = "trueloop-report"
+WHOLE_PAGE: Final = (":root", "body", "main")  # in a fragment: the box around it
+SMALLER: Final = (
+    "main { margin: 0; padding: .6rem 1rem; font-size: 14px; } h1 { font-size: 1.1rem; } footer { margin: 1rem 0 0; }"
+)
+"""A page has room that the output of a cell does not have."""
+
+
+def _scoped(style: str) -> str:
+    """Every selector of a style sheet, below the box of a fragment."""
+
+    def below(found: re.Match[str]) -> str:
+        if found[0].lstrip().startswith("@"):
+            return found[0]
+        names = [name.strip() for name in found[0].split(",")]
+        return "\n" + ", ".join(f".{SCOPE}" if name in WHOLE_PAGE else f".{SCOPE} {name}" for name in names) + " "
+
+    return re.sub(r"[^{}]+(?=\{)", below, re.sub(r"/\*.*?\*/", "", style, flags=re.DOTALL))
 
 
 def _body(document: doc.Document) -> Iterator[str]:

@@ -222,7 +222,7 @@ class CrashExplanation:
     diff: str = ""  # A unified diff that `patch -p0` applies, where the fix can be written mechanically
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Verdict:
     findings: tuple[Finding, ...]
     watched: Watched
@@ -238,6 +238,9 @@ class Verdict:
     crash: CrashExplanation | None = None  # what the script's own exception means, if it is of a known kind
     facts: tuple[Event, ...] = ()  # what this rank reports about itself, for the rules that compare ranks
     summary: str = ""  # the closing line where no run was watched; empty: it is built from the numbers above
+
+    def __repr__(self) -> str:
+        return f"<Verdict: {self.closing()}>"
 
     def worst(self) -> Severity | None:
         return max((finding.severity for finding in self.findings), default=None)

@@ -7,7 +7,7 @@ from typing import Any
 
 from trueloop.event import Place
 from trueloop.finding import Severity
-from trueloop.usercode.source import shown_path
+from trueloop.usercode.source import shown_path, shown_place
 
 __all__ = ["as_plain", "place_keys"]
 
@@ -22,7 +22,7 @@ def as_plain(value: object) -> Any:
         case float():
             return value if math.isfinite(value) else str(value)
         case Place():
-            return f"{shown_path(value.path)}:{value.line}"
+            return shown_place(value)
         case Mapping():
             return {str(key): as_plain(item) for key, item in value.items()}
         case set() | frozenset():

@@ -74,6 +74,10 @@ class Bus:
                 if hasattr(observer, topic):
                     self._subscribers[topic] += ((observer, getattr(observer, topic)),)
 
+    def subscribers(self, topic: str) -> tuple[tuple[object, Callable[[Any], None]], ...]:
+        """Each subscriber with its method."""
+        return self._subscribers[topic]
+
     def has_subscribers(self, *topics: str) -> bool:
         return any(self._subscribers[topic] for topic in topics)
 

@@ -8,7 +8,18 @@ from typing import Final
 from trueloop.event import Place
 from trueloop.usercode.ownership import claim, is_users
 
-__all__ = ["OVERRIDES", "UNSEEN", "caller_of", "claim", "frame_here", "here", "is_direct", "is_users", "place_in"]
+__all__ = [
+    "OVERRIDES",
+    "UNSEEN",
+    "caller_of",
+    "claim",
+    "frame_here",
+    "full_name",
+    "here",
+    "is_direct",
+    "is_users",
+    "place_in",
+]
 
 UNSEEN: Final = "<trueloop, unseen like importlib._bootstrap>"
 """The file name of our wrappers' code. `warnings` skips frames whose file name contains these two words when it counts
@@ -48,13 +59,15 @@ def is_direct(depth: int = 1) -> bool:
     return is_users(sys._getframe(depth + 1).f_code.co_filename)
 
 
+def full_name(filename: str) -> str:
+    """The absolute path of a file; the name of a notebook cell or of generated code as it is."""
+    return filename if filename.startswith("<") else os.path.abspath(filename)
+
+
 def place_in(frame: FrameType) -> Place:
     """The line of a frame. Cached, because the same few lines come again at every step."""
     key = (frame.f_code, frame.f_lineno)
     place = _places.get(key)
     if place is None:
-        name = key[0].co_filename
-        place = _places[key] = Place(
-            name if name.startswith("<") else os.path.abspath(name), key[1], key[0].co_qualname
-        )
+        place = _places[key] = Place(full_name(key[0].co_filename), key[1], key[0].co_qualname)
     return place
