@@ -36,7 +36,6 @@ ROOMS: dict[str, str] = {
     "doctor": "words torch torch_private taps observers rules crash report parallel",
     "experiment": "words torch doctor",
     "session": "words torch torch_private measure data parallel checkpoint engine track rules report doctor",
-    "ui": "words track session report",
     "recipes": "words torch data engine",
     "tune": "words torch torch_private measure data engine profile recipes",
     "claims": "words torch torch_private measure taps doctor experiment data parallel checkpoint engine",
@@ -51,6 +50,7 @@ ROOMS: dict[str, str] = {
     "serve": "words torch data export",
     "inference": "words torch data parallel checkpoint engine track session export",
     "labs": "words torch torch_private data kernels engine op_claims optimizer_claims inspection export quantize serve",
+    "ui": "words rules claims track session report labs",
     "cli": (
         "words torch taps rules report doctor experiment parallel checkpoint engine recipes session inspection "
         "claims op_claims op_bench optimizer_claims readiness profile tune export quantize bench serve inference "

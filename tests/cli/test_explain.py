@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from trueloop.cli.explain import FAMILY, Block, blocks, rule_page, search, sentence, write_pages
+from trueloop.cli.explain import rule_page, search, write_pages
 from trueloop.cli.main import main
 from trueloop.rules.catalogue import all_rules, find_rule
+from trueloop.rules.page_blocks import FAMILY, Block, blocks, sentence
 from trueloop.rules.rule import SECTIONS, Rule
 
 DOCS = Path(__file__).parent.parent.parent / "docs" / "rules"

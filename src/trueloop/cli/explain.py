@@ -3,19 +3,19 @@
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
-from textwrap import dedent
-from typing import Final, NamedTuple
+from typing import Final
 
 from trueloop.cli.options import NO_COLOR, Parser
 from trueloop.errors import Misuse, did_you_mean
 from trueloop.finding import Severity
 from trueloop.rules.catalogue import all_rules
+from trueloop.rules.page_blocks import FAMILY, blocks, sentence
 from trueloop.rules.rule import Rule
 
-__all__ = ["Block", "blocks", "explain", "index_page", "parser", "rule_page", "search", "sentence", "write_pages"]
+__all__ = ["explain", "index_page", "parser", "rule_page", "search", "write_pages"]
 
 ABOUT: Final = "Show what a rule detects, why it matters, and what to write instead. Or search the rules by words."
 STYLE: Final = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.ADVICE: "cyan"}
@@ -24,41 +24,6 @@ WIDEST: Final = 100  # Columns of prose, at most
 _PAGE_NAME: Final = re.compile(r"[A-Z]{3}\d{3}\.md")
 
 Line = list[tuple[str, str]]  # (text, style) after one another; the styles are for terminals
-_CODES: Final = "CKP checkpoint, DAT data, GRD gradient, LOS loss, MDL model, MOD mode, OPT optimizer, PAR parallel"
-FAMILY: Final = dict(pair.split() for pair in f"{_CODES}, PRC precision, SPD speed".split(", "))
-"""How a code begins -> what its rules are about."""
-
-_ITEM: Final = re.compile(r"^(?=- )", re.MULTILINE)
-
-
-class Block(NamedTuple):
-    """A paragraph, an item of a list, or lines of code."""
-
-    code: bool
-    text: str
-
-
-def sentence(rule: type[Rule]) -> str:
-    """What is wrong, in one sentence: the first line of the page behind the name."""
-    said = rule.page().title.partition(": ")[2]
-    return said[:1].upper() + said[1:]
-
-
-def blocks(section: str) -> Iterator[Block]:
-    """A section of a page, taken apart: what is indented is code, the rest is prose whose lines belong together."""
-    lines = section.strip("\n").splitlines()
-    paragraphs = [list(group) for filled, group in groupby(lines, key=lambda line: bool(line.strip())) if filled]
-    merged: list[Block] = []
-    for paragraph in paragraphs:
-        for code, group in groupby(paragraph, key=lambda line: line.startswith("    ")):
-            text = "\n".join(group)
-            if code and merged and merged[-1].code:
-                merged[-1] = Block(True, f"{merged[-1].text}\n\n{text}")
-            elif code:
-                merged.append(Block(True, text))
-            else:
-                merged += [Block(False, " ".join(item.split())) for item in _ITEM.split(text) if item.strip()]
-    yield from (Block(block.code, dedent(block.text)) for block in merged)
 
 
 def rule_page(rule: type[Rule]) -> str:

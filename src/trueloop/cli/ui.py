@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Final
 
 from trueloop.cli.options import Parser, whole_number
-from trueloop.errors import MissingExtra, Misuse
+from trueloop.errors import MissingExtra, Misuse, did_you_mean
+from trueloop.ui.editors import EDITORS
 
 __all__ = ["parser", "ui"]
 
@@ -21,6 +22,12 @@ def parser() -> Parser:
     add = made.add_argument
     add("folder", nargs="?", type=Path, metavar="FOLDER", help="the folder of runs (default: runs), or one run")
     add("--port", type=whole_number(0, 65535), default=0, metavar="N", help="the port (default: 0, any free one)")
+    add(
+        "--editor",
+        metavar="NAME",
+        default="vscode",
+        help="opens lines: vscode (default), cursor, zed, pycharm ... none",
+    )
     add("--open", action="store_true", help="open the page in the browser")
     return made
 
@@ -37,8 +44,12 @@ def ui(arguments: list[str]) -> int:
     except ModuleNotFoundError as error:
         raise MissingExtra(f"The page needs the package {error.name}: pip install 'trueloop[ui]'") from None
     plotly_file()
+    if options.editor not in EDITORS:
+        near = did_you_mean(options.editor, EDITORS)
+        raise Misuse(f"--editor {options.editor} is unknown.{near} Nothing was started: one of {', '.join(EDITORS)}.")
     one = (folder / "run.json").is_file()
     library = Library(folder.resolve().parent, folder.resolve().name) if one else Library(folder)
+    library.editor = options.editor
     try:
         listener = listen(options.port)
     except OSError as error:

@@ -15,7 +15,7 @@ from trueloop.results.lab import GROUPS, LabEntry
 if TYPE_CHECKING:
     from trueloop.labs.lab import Lab
 
-__all__ = ["about", "all_labs", "digest", "entry_named", "lab_named"]
+__all__ = ["about", "all_labs", "code_of", "digest", "entry_named", "lab_named"]
 
 _HERE: Final = Path(__file__).parent
 
@@ -71,6 +71,13 @@ def about(name: str) -> str:
     """The docstring of the lab below its question."""
     text = ast.get_docstring(ast.parse(_file(name).read_text(encoding="utf-8"))) or ""
     return text.partition("\n")[2].strip()
+
+
+def code_of(name: str) -> str:
+    """The lab's source below its docstring."""
+    text = _file(name).read_text(encoding="utf-8")
+    first = ast.parse(text).body[0]
+    return "\n".join(text.splitlines()[first.end_lineno :]).strip("\n")
 
 
 def digest(name: str) -> str:

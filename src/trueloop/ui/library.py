@@ -31,6 +31,7 @@ class Library:
 
     def __init__(self, root: Path, only: str | None = None) -> None:
         self.root, self.only = root.resolve(), only
+        self.editor = "vscode"  # in which lines are opened: a name of `editors.EDITORS`
         self._rows: dict[str, tuple[tuple[object, ...], dict[str, Any]]] = {}
         self._columns: OrderedDict[str, MetricColumns] = OrderedDict()
         self._samples: dict[str, MetricColumns] = {}

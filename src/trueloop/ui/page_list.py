@@ -3,7 +3,7 @@
 from typing import Final
 
 from trueloop.ui.page import Page
-from trueloop.ui.pages import bands, compare, curves, run, runs
+from trueloop.ui.pages import bands, compare, curves, layers, learn, run, runs, source, step
 
 __all__ = ["PAGES"]
 
@@ -13,4 +13,8 @@ PAGES: Final[tuple[Page, ...]] = (
     Page("run", "Run", run.data, "run"),
     Page("curves", "", curves.data, ""),
     Page("bands", "", bands.data, ""),
+    Page("source", "Source", source.data, "run"),
+    Page("layers", "Layers", layers.data, "run"),
+    Page("step", "Step", step.data, "run"),
+    Page("learn", "Learn", learn.data),
 )

@@ -1,6 +1,6 @@
 // Elements without HTML: every string becomes a text node, so a name of a run can never become markup.
 
-const SAFE_ADDRESS = /^(#|\/(?!\/)|vscode:\/\/file\/)/;
+const SAFE_ADDRESS = /^(#|\/(?!\/)|(vscode|vscodium|cursor|windsurf|zed):\/\/file\/|(pycharm|idea):\/\/open\?)/;
 const SVG = "http://www.w3.org/2000/svg";
 
 function fill(node, attributes, children) {

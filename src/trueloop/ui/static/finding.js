@@ -8,9 +8,10 @@ export function findingCard(finding, run) {
   const line = Number.isInteger(finding.line) ? finding.line : null;
   const place = finding.path ? `${finding.path}${line ? `:${line}` : ""}` : "";
   const source = line ? el("a", { href: `#/run/${run}/source?line=${line}` }, place) : place;
+  const code = /^[A-Z]{3}\d{3}$/.test(finding.code ?? "") ? el("a", { href: `#/learn?rule=${finding.code}` }, finding.code) : finding.code ?? "";
   const evidence = Object.entries(finding.evidence ?? {});
   return el("article", { class: `finding ${severity}`, tabindex: "-1", id: null },
-    el("header", {}, el("h3", {}, el("span", { class: "badge" }, severity), `${finding.code ?? ""} ${finding.name ?? ""}`),
+    el("header", {}, el("h3", {}, el("span", { class: "badge" }, severity), code, ` ${finding.name ?? ""}`),
       el("span", { class: "soft" }, source)),
     el("p", { class: "message" }, finding.message ?? ""),
     finding.source ? el("pre", { tabindex: "0" }, String(finding.source)) : null,
