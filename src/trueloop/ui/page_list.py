@@ -3,7 +3,7 @@
 from typing import Final
 
 from trueloop.ui.page import Page
-from trueloop.ui.pages import bands, compare, curves, layers, learn, run, runs, source, step
+from trueloop.ui.pages import bands, compare, curves, layers, learn, profile, run, runs, ship, source, step
 
 __all__ = ["PAGES"]
 
@@ -16,5 +16,7 @@ PAGES: Final[tuple[Page, ...]] = (
     Page("source", "Source", source.data, "run"),
     Page("layers", "Layers", layers.data, "run"),
     Page("step", "Step", step.data, "run"),
+    Page("profile", "Profile", profile.data, "run"),
+    Page("ship", "Ship", ship.data, "run"),
     Page("learn", "Learn", learn.data),
 )

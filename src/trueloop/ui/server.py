@@ -31,6 +31,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from trueloop.errors import MissingExtra, TrueloopError
 from trueloop.report.html import STYLES
 from trueloop.results.plain import as_plain
+from trueloop.ui.download import send_trace
 from trueloop.ui.library import Library
 from trueloop.ui.page import Page, Query
 from trueloop.ui.page_list import PAGES
@@ -247,6 +248,7 @@ def create_app(library: Library) -> Starlette:
         Route("/static/{name:path}", _static),
         Route("/api/pages", _pages(library)),
         Route("/api/live", _live(library)),
+        Route("/api/trace", send_trace(library)),
         *data,
     ]
     # The headers are outermost: refusals of a foreign Host carry them too.
