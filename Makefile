@@ -102,6 +102,10 @@ serving: .venv/ready  ## a served model under load: batching against none, 10,00
 	$(BIN)/python benchmarks/serving.py
 	$(BIN)/python -m pytest tests/serve tests/cli/test_serve.py -m 'long or not long'
 
+ui-test: .venv/ready  ## `trueloop ui` in a real Chromium: every page, live, 1,000 runs, 1,000,000 steps; pictures in build/ui
+	@command -v chromium >/dev/null || { echo 'Chromium is missing: apt-get install -y chromium'; apt-get install -y -qq chromium; }
+	$(BIN)/python -m pytest tests/ui -m 'long or not long' -rs
+
 labs: .venv/ready  ## every lab (`trueloop lab`), run here: fails if a measured answer contradicts its text
 	$(BIN)/trueloop lab --all
 
@@ -133,4 +137,4 @@ gpu-bench-tune:
 	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(PYTHON) -m trueloop tune fashion-mlp --data $(DATA) --fresh --budget 4.5 --write build/fashion_mlp_tuned.py
 	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(PYTHON) -m trueloop tune benchmarks/gpt2_124m.py --data $(DATA) --fresh --budget 4.7 --write build/gpt2_tuned.py
 
-.PHONY: labs blind mutants serving ranks ranks-torture ship ship-executorch help venv demo test lint fuzz torture wheel-test ecosystem mutate reports frameworks overhead engine-cost wrappers peers docs gpu-test gpu-bench gpu-bench-fashion gpu-bench-gpt2 gpu-bench-verdicts gpu-bench-tune cpu-bench thorough evidence
+.PHONY: ui-test labs blind mutants serving ranks ranks-torture ship ship-executorch help venv demo test lint fuzz torture wheel-test ecosystem mutate reports frameworks overhead engine-cost wrappers peers docs gpu-test gpu-bench gpu-bench-fashion gpu-bench-gpt2 gpu-bench-verdicts gpu-bench-tune cpu-bench thorough evidence

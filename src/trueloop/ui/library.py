@@ -20,7 +20,7 @@ __all__ = ["Library"]
 _FILES: Final = ("run.json", FILE, "report.json")
 AT_ONCE: Final = 24 << 20
 """Bytes of metrics that a request waits for. More are read in the background, and a sample is shown until then."""
-PATIENCE: Final = 0.5  # Seconds from a sample to the reading of everything: the page is drawn first
+PATIENCE: Final = 1.5  # Seconds from a sample to the reading of everything: the page is drawn first
 MOST_BYTES: Final = 1 << 30  # Of metrics files whose columns are kept
 MOST_RUNS: Final = 20_000
 
@@ -95,7 +95,7 @@ class Library:
     def _sample(self, name: str, path: Path, columns: MetricColumns) -> MetricColumns:
         sample = self._samples.get(name)
         if sample is None:
-            sample = self._samples[name] = sampled(path, 400, 8 << 10)
+            sample = self._samples[name] = sampled(path, 300, 4 << 10)
         with self._lock:
             reader = self._readers.get(name)
             if reader is None or not reader.is_alive():

@@ -24,7 +24,7 @@ from trueloop.ui.bounded_files import open_inside, sampled_lines
 
 __all__ = ["Column", "MetricColumns", "RowTable", "sampled"]
 
-BLOCK: Final = 512 << 10
+BLOCK: Final = 128 << 10
 """Bytes read at once: other requests are answered between two blocks."""
 ALIKE: Final = 8  # Rows in a row with the same names, from which a column at a time is faster
 LONGEST_LINE: Final = 1 << 20

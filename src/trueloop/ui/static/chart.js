@@ -1,5 +1,6 @@
 // Charts by plotly.js, in the colors of the style sheet. It is loaded when the first chart is drawn.
 
+import { number } from "ui/format.js";
 import { color, onTheme } from "ui/theme.js";
 
 let loading;
@@ -25,6 +26,19 @@ function axis(given) {
     gridcolor: color("line"), zerolinecolor: color("line"), linecolor: color("line"), automargin: true,
     tickfont: { size: 12, color: color("soft") }, exponentformat: "e", ...given,
   };
+}
+
+// The vertical axis of these values. plotly writes the small digits of a logarithmic one below 11 px, so we choose them.
+export function valueAxis(values, log) {
+  const known = values.filter((value) => value > 0);
+  if (!log || !known.length) return { type: "linear", autorange: true };
+  const [low, high] = [known.reduce((a, b) => Math.min(a, b)), known.reduce((a, b) => Math.max(a, b))];
+  const [first, last] = [Math.floor(Math.log10(low)), Math.ceil(Math.log10(high))];
+  const factors = last - first > 4 ? [1] : [1, 2, 5];
+  const powers = Array.from({ length: last - first + 1 }, (_, index) => first + index);
+  const every = Math.ceil(powers.length / 12);
+  const ticks = powers.filter((_, index) => index % every === 0).flatMap((power) => factors.map((factor) => factor * 10 ** power));
+  return { type: "log", autorange: true, tickvals: ticks, ticktext: ticks.map((value) => number(value, 3)) };
 }
 
 function complete(layout) {

@@ -2,7 +2,7 @@
 // a zoomed panel fetches its range alone, with every point where they are few.
 
 import { get } from "ui/api.js";
-import { chart, plain, plotly } from "ui/chart.js";
+import { chart, plain, plotly, valueAxis } from "ui/chart.js";
 import { el, replace } from "ui/dom.js";
 import { words } from "ui/format.js";
 import { color, faded } from "ui/theme.js";
@@ -33,12 +33,14 @@ export function isWide(values) {
 // `view`: { x, smooth }, which the caller changes; `marks()`: [{ x, text, tone, open }] for the curve of the loss.
 export function curvePanels(grid, run, view, marks) {
   const panels = new Map();
+  let shown = {};
   plotly(); // loads while the data come
 
   const ask = (more) => get("curves", { run, x: view.x, smooth: view.smooth || undefined, ...more });
 
   async function load(reset) {
     const answer = await ask({});
+    shown = answer;
     const metrics = metricsOf(answer.names);
     for (const { metric, kinds } of metrics) {
       if (!panels.has(metric)) panels.set(metric, panel(grid, metric, view, marks, ask));
@@ -50,12 +52,15 @@ export function curvePanels(grid, run, view, marks) {
     await Promise.all([...panels.values()].map((each) => each.set(answer, reset)));
   }
 
-  return { load, leave: () => panels.forEach((each) => each.leave()) };
+  // Is an event of the server news? The first one comes when the page is just drawn.
+  const isNews = (event) => event.version !== shown.version || event.complete !== shown.complete;
+
+  return { load, isNews, draw: () => panels.get("loss")?.draw(), leave: () => panels.forEach((each) => each.leave()) };
 }
 
 function panel(grid, metric, view, marks, ask) {
   const state = { series: {}, log: null, range: null, drawing: null, seen: false, begun: null };
-  const self = { kinds: [], set, leave };
+  const self = { kinds: [], set, draw, leave };
   const toggle = el("button", { type: "button", class: "quiet", "aria-pressed": "false", "aria-label": `logarithmic axis for ${words(metric)}`,
     onclick: () => { state.log = !isLog(); draw(); } }, "log");
   const body = el("div", { class: "plot", role: "img", "aria-label": `curve of ${words(metric)}` });
@@ -94,7 +99,7 @@ function panel(grid, metric, view, marks, ask) {
     const bad = curves().flatMap(([, found]) => found.bad).slice(0, 20);
     return {
       xaxis: { title: { text: AXIS_TITLES[view.x], font: { size: 12, color: color("soft") }, standoff: 6 }, ...(state.range ? { range: [...state.range] } : { autorange: true }) },
-      yaxis: { type: isLog() ? "log" : "linear", autorange: true },
+      yaxis: valueAxis(curves().flatMap(([, found]) => found.y), isLog()),
       shapes: bad.map((at) => ({ type: "line", x0: at, x1: at, yref: "paper", y0: 0, y1: 1, line: { color: color("error"), width: 1, dash: "dot" } })),
       showlegend: curves().length > 1,
     };

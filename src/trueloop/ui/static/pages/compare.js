@@ -1,7 +1,7 @@
 // Runs side by side: one curve of each over one axis, a band for each group, what differs, and from which step on.
 
 import { get } from "ui/api.js";
-import { chart, plain } from "ui/chart.js";
+import { chart, plain, valueAxis } from "ui/chart.js";
 import { AXES, AXIS_TITLES, isWide } from "ui/curves.js";
 import { choice, el, replace, segments } from "ui/dom.js";
 import { diff } from "ui/finding.js";
@@ -67,7 +67,7 @@ export async function show(root, route) {
     return {
       height: 420, showlegend: route.runs.length <= 20 || Boolean(view.group), hovermode: route.runs.length <= 12 ? "x unified" : "closest",
       xaxis: { title: { text: AXIS_TITLES[view.x], font: { size: 12, color: color("soft") }, standoff: 6 }, ...(view.range ? { range: [...view.range] } : { autorange: true }) },
-      yaxis: { type: isLog() ? "log" : "linear", autorange: true }, legend: { y: -0.16 },
+      yaxis: valueAxis(values(), isLog()), legend: { y: -0.16 },
       shapes: at === null ? [] : [{ type: "line", x0: at, x1: at, yref: "paper", y0: 0, y1: 1, line: { color: color("soft"), width: 1, dash: "dot" } }],
       annotations: at === null ? [] : [{ x: at, xanchor: "left", y: 1, yref: "paper", yanchor: "top", showarrow: false, text: `first difference: step ${count(at)}`, font: { size: 12, color: color("soft") } }],
     };

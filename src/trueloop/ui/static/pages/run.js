@@ -59,7 +59,7 @@ export async function show(root, route) {
   }
 
   function marks() {
-    if (view.x !== "step") return [];
+    if (view.x !== "step" || !data) return [];
     return data.findings.map((finding, index) => ({
       x: Number(finding.first_step) || 0, tone: ["error", "warning"].includes(finding.severity) ? finding.severity : "advice",
       text: `${finding.code ?? ""} ${finding.name ?? ""}`,
@@ -87,11 +87,14 @@ export async function show(root, route) {
     replace(asked, table("Recipe", data.fields), table("Machine", data.machine));
   }
 
+  const curves = panels.load(); // asked for at the same time
   await load();
   drawAsked();
-  await panels.load();
+  await curves;
+  if (data.findings.length) panels.draw(); // with their marks
   let busy = false, again = false;
-  async function changed() {
+  async function changed(event) {
+    if (event && !panels.isNews(event) && event.running === (data.row.status === "running")) return;
     again = busy;
     if (busy) return;
     busy = true;
