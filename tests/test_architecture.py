@@ -36,6 +36,7 @@ ROOMS: dict[str, str] = {
     "doctor": "words torch torch_private taps observers rules crash report parallel",
     "experiment": "words torch doctor",
     "session": "words torch torch_private measure data parallel checkpoint engine track rules report doctor",
+    "sweep": "words session track",
     "recipes": "words torch data engine",
     "tune": "words torch torch_private measure data engine profile recipes",
     "claims": "words torch torch_private measure taps doctor experiment data parallel checkpoint engine",
@@ -53,7 +54,7 @@ ROOMS: dict[str, str] = {
     "ui": "words rules claims track session report labs",
     "cli": (
         "words torch taps rules report doctor experiment parallel checkpoint engine recipes session inspection "
-        "claims op_claims op_bench optimizer_claims readiness profile tune export quantize bench serve inference "
+        "claims op_claims op_bench optimizer_claims readiness profile sweep tune export quantize bench serve inference "
         "labs ui"
     ),
 }

@@ -20,7 +20,7 @@ FORBIDDEN: Final[dict[str, str]] = {
     r"\b(that )?(is|are|was|were|be) no numbers?\b|\bno number\b": "NaN or Inf; non-finite",
     r"\bthe same bits\b|\bbit for bit\b": "bit-identical",
     r"\bother predictions\b": "different predictions",
-    r"\b(is|are|was|were|be|been) (told|said)\b|\btells? of\b": "reported, printed, listed",
+    r"\b(is|are|was|were|be|been) (told(?! apart)|said)\b|\btells? of\b": "reported, printed, listed",
     r"\b(goes|went|gone|going) on\b|\bgo on (with|from|to)\b": "continues, resumes",
     r"\bstands? still\b|\bstood still\b": "hangs, makes no progress",
     r"\b(is|are|was|were|be) (still )?whole\b|\bwhole (checkpoint|file)s?\b": "valid, complete",

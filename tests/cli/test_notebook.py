@@ -82,7 +82,6 @@ def test_cells_run_as_in_jupyter(tmp_path: Path) -> None:
     lines = ended.out.splitlines()
     assert lines[:2] == ["Out[1]: ['book.ipynb']", "Out[2]: 3"]
     assert lines[-2:] == [f"{tmp_path.name} ['--lr', '3']", "Out[5]: '__main__'"]
-    assert not (Path.home() / ".ipython" / "profile_default" / "trueloop").exists()
 
 
 @pytest.mark.parametrize(

@@ -325,7 +325,7 @@ def test_an_option_means_the_same_in_every_verb() -> None:
 
 OTHERWISE = {
     ("serve", "--write"), ("bench", "--batch"), ("probe", "--steps"), ("explain", "--output"), ("checkpoint", "--to"),
-    ("train", "--runs"), ("inspect", "--samples"), ("predict", "--input"),
+    ("train", "--runs"), ("sweep", "--runs"), ("inspect", "--samples"), ("predict", "--input"),
 }  # fmt: skip
 """A folder of pages, a file to write, a list of sizes, `all`: the same word in another form."""
 

@@ -26,6 +26,7 @@ GROUPS: Final = {
     "Train": {
         "train": "train a recipe; metrics and checkpoints go to runs/NAME",
         "resume": "continue a stopped or killed run, bit-identical",
+        "sweep": "train many settings and seeds; which can be told apart",
         "launch": "run train, or any script, on several processes or machines",
         "runs": "list runs: metric, steps, time, status",
         "evaluate": "measure a run's best model: metrics with 95% intervals",

@@ -8,7 +8,7 @@ from typing import Final
 from trueloop.cli.deliver import Delivery
 from trueloop.cli.named_run import path_of_run
 from trueloop.cli.options import Parser, one_of
-from trueloop.errors import Misuse
+from trueloop.errors import Misuse, did_you_mean
 from trueloop.report.units import duration, number
 from trueloop.results.document import Column, Document, Table, Text
 from trueloop.results.plain import as_plain
@@ -24,6 +24,7 @@ def parser() -> Parser:
     add = made.add_argument
     add("folder", nargs="?", type=Path, metavar="FOLDER", help="the folder of runs (default: runs), or one run")
     add("--sort", metavar="BY", type=one_of(("time", "metric")), default="time", help="time (default) | metric")
+    add("--group", metavar="NAME", help="only the runs of this group, such as a sweep")
     made.add_report_options(quiet="")
     return made
 
@@ -34,6 +35,14 @@ def runs(arguments: list[str]) -> int:
     if not folder.is_dir() and options.folder is not None:
         raise Misuse(f"There is no folder {folder}. Runs are in ./runs, unless `trueloop train` got --runs FOLDER.")
     found = _found(folder)
+    if options.group is not None:
+        groups = sorted({run.group for run in found if run.group})
+        found = [run for run in found if run.group == options.group]
+        if not found:
+            there = f"Groups there: {', '.join(groups)}." if groups else "No run there belongs to a group."
+            raise Misuse(
+                f"There is no group {options.group!r} in {folder}.{did_you_mean(options.group, groups)} {there}"
+            )
     if options.sort == "metric":
         found = by_metric(found)
     none = f"There are no runs in {folder}. `trueloop train digits` starts one."

@@ -49,6 +49,8 @@ def parser() -> Parser:
     add("--format", metavar="NAME", type=one_of(("text", "json")), help="with --show: text (default) | json")
     add("--name", default="", help="the name of the run")
     add("--runs", type=Path, default=Path("runs"), metavar="DIR", help="the folder for runs (default: runs)")
+    add("--group", metavar="NAME", default="", help="the group that the run belongs to: `trueloop runs --group NAME`")
+    add("--varied", default="", help=argparse.SUPPRESS)  # of `trueloop sweep`: the fields that it varies
     add("--baseline", metavar="RUN", help="stop if validation gets worse than this good run (on_collapse)")
     add("--nproc", metavar="N", help="number of processes, with the same results: N | auto | gpu | cpu")
     add("-q", "--quiet", action="store_true", help="print findings, warnings and errors only")
@@ -86,11 +88,18 @@ def train(arguments: list[str]) -> int:
         begun = find_launched_run(peers, options.runs)
         if begun is None:
             where = {"name": options.name, "runs": options.runs, "data": options.data, "baseline": options.baseline}
+            where["group"] = _group(options, settings)
             code = finish(train_recipe(recipe, **where, **more))
         else:
             code = _continue(recipe, begun, more)
         code = agree_exit_code(peers, code)
     return leave_exit_code(code)
+
+
+def _group(options: argparse.Namespace, settings: dict[str, str]) -> dict[str, Any]:
+    """What run.json says about a run of a sweep."""
+    varied = {name: settings[name] for name in options.varied.split(",") if name in settings}
+    return {"group": options.group, **({"varied": varied} if varied else {})} if options.group else {}
 
 
 def recipe_for(arguments: list[str]) -> Recipe:

@@ -36,6 +36,8 @@ class RunSummary:
     recipe: str = ""
     hyperparameters: Mapping[str, Any] = field(default_factory=dict)  # The user's own
     own_loop: bool = False  # Of `trueloop.session`
+    group: str = ""  # Of a sweep
+    varied: Mapping[str, Any] = field(default_factory=dict)  # What the sweep varies, with this run's values
     started: float = 0.0  # Seconds since 1970
     seconds: float | None = None  # For how long it has trained
     step: int = 0
@@ -97,6 +99,8 @@ def summary_from(
         recipe=str((about.get("recipe") or {}).get("name", "")),
         hyperparameters=(about.get("recipe") or {}).get("hyperparameters") or {},
         own_loop=bool(about.get("session")),
+        group=str(about.get("group") or ""),
+        varied=about.get("varied") or {},
         started=float(about.get("started") or 0.0),
         seconds=last.values.get("seconds") if last else None,
         step=int(about["step"]) if "step" in about and not under_way else last.step if last else 0,

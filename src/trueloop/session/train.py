@@ -2,7 +2,7 @@
 
 import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -76,15 +76,17 @@ def train(
     baseline: str | Path | None = None,
     hooks: Iterable[Hook] | None = None,
     origin: dict[str, Any] | None = None,
+    group: Mapping[str, Any] | None = None,
     hand_on_signals: bool = True,
 ) -> Trained:
     """Train a recipe from the beginning. `hooks`: who shows it; None: a progress bar in a terminal, else a plain log.
-    `baseline`: a good run that this one must not fall below. `origin`: how `resume` finds the recipe again."""
+    `baseline`: a good run that this one must not fall below. `origin`: how `resume` finds the recipe again.
+    `group`: what run.json says about the sweep that the run belongs to."""
     _check(recipe)
     found = None if baseline is None else read_baseline(baseline, Path(runs), recipe)
     request = DataRequest(Path(data) if data else None, download, recipe.seed)
     about = {"recipe": describe(recipe), "origin": origin, "data": str(data) if data else None, "machine": machine()}
-    about["code"] = code_of(recipe)
+    about |= {"code": code_of(recipe), **(group or {})}
     with end_run_on_hang(), joined():
         peers = find_peers(pick_device(recipe.device))
         create = partial(RunFolder.create, Path(runs), name or recipe.name, about, named=bool(name))
