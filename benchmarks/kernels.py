@@ -198,7 +198,6 @@ def adamw_groups() -> list[Group]:
             ("ours", adamw.AdamW),
             ("torch fused", lambda each: torch.optim.AdamW(each, fused=True)),
             ("torch foreach", lambda each: torch.optim.AdamW(each, foreach=True)),
-            ("engine, ours", lambda each: FusedStep(torch.optim.AdamW(each, fused=True), "triton")),
             ("engine, torch", lambda each: FusedStep(torch.optim.AdamW(each, fused=True))),
         ):
             parameters = [torch.randn(numbers, device="cuda", requires_grad=True) for _ in range(count)]

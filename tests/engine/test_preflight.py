@@ -295,8 +295,6 @@ def test_micro_batches_of_one_sample_with_batchnorm_are_refused() -> None:
         ({"device": "cuda:1"}, "device=cuda:1 needs CUDA"),
         ({"device": "auto", "precision": "fp16"}, "device=auto finds only the CPU here: give precision=bf16"),
         ({"device": "auto", "precision": "tf32"}, "give precision=fp32"),
-        ({"optimizer_kernel": "triton"}, "optimizer_kernel=triton needs a CUDA device, and this is cpu"),
-        ({"optimizer_kernel": "triton", "device": "auto"}, "this is cpu: set optimizer_kernel=torch"),
     ],
 )
 def test_what_this_machine_has_not_is_told_before_data_are_read(values: dict[str, Any], said: str) -> None:

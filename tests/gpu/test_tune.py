@@ -50,8 +50,6 @@ HONEST: list[dict[str, Any]] = [
     {"precision": "fp16"},
     {"accumulate": 4},
     {"where": "loader"},
-    {"optimizer_kernel": "triton"},
-    {"optimizer_kernel": "triton", "precision": "bf16"},
     {"program": "cuda_graphs"},
     {"program": "cuda_graphs", "steps_per_replay": 8, "precision": "bf16"},
 ]

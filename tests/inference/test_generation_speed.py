@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import in_child
-from tests.inference.test_sample import BYTES, CAUSAL
+from tests.inference.test_sample import CAUSAL, PLAIN
 from trueloop.cli.main import main
 from trueloop.report import render
 from trueloop.results.check import ExitCode
@@ -21,7 +21,7 @@ Captured = pytest.CaptureFixture[str]
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder: Path = tmp_path_factory.mktemp("generated")
     (folder / "text.txt").write_text("the cat sat on the mat. " * 20)
-    for name, text in {"letters": BYTES, "causal": CAUSAL}.items():
+    for name, text in {"plain": PLAIN, "causal": CAUSAL}.items():
         file = folder / f"{name}_measured.py"
         file.write_text(text)
         words = ["train", str(file), "--runs", str(folder / "runs"), "--quiet", "--set", "steps=2"]
@@ -48,7 +48,7 @@ def test_a_model_with_a_cache_is_measured_with_and_without(runs: Path, capsys: C
 
 
 def test_a_model_without_a_cache_and_a_text_behind_the_context(runs: Path, capsys: Captured) -> None:
-    words = ["bench", "letters", "--generate", "--runs", str(runs), "--batch", "1", "--seconds", "0.01", "--quiet"]
+    words = ["bench", "plain", "--generate", "--runs", str(runs), "--batch", "1", "--seconds", "0.01", "--quiet"]
     assert main([*words, "--tokens", "9", "--prompt-tokens", "3"]) == 0
     out = capsys.readouterr().out
     assert "recomputed" in out
@@ -60,10 +60,10 @@ def test_a_model_without_a_cache_and_a_text_behind_the_context(runs: Path, capsy
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["letters", "causal", "--generate"], "--generate measures one run"),
-        (["letters", "--tokens", "4"], "are for --generate"),
+        (["plain", "causal", "--generate"], "--generate measures one run"),
+        (["plain", "--tokens", "4"], "are for --generate"),
         (["nothing", "--generate"], "There is no run 'nothing'"),
-        (["letters", "--generate", "--against", "torch.relu"], "are for an operation"),
+        (["plain", "--generate", "--against", "torch.relu"], "are for an operation"),
     ],
 )
 def test_mistakes_are_one_sentence(runs: Path, capsys: Captured, words: list[str], said: str) -> None:

@@ -35,11 +35,21 @@ def data(request):
     return Splits(source, source, facts=Facts(inputs=(8,), vocabulary=256, more={"text": {"encoding": "bytes"}}))
 
 def model():
-    return GPT(256, block=8, depth=1, heads=2, width=16, dropout=0.1)
+    return GPT(256, block=8, depth=2, heads=2, width=16, dropout=0.1)
 
 recipe = Recipe(name="letters", model=model, data=data, task="language", steps=30, batch=8, lr=1e-2, ema=0.9,
                 trackers=(), device="cpu")
 """
+PLAIN = (
+    BYTES.replace(
+        "def model():\n    return GPT(",
+        "class Plain(nn.Module):\n    def __init__(self, inner):\n        super().__init__()\n"
+        "        self.inner = inner\n\n"
+        "    def forward(self, tokens):\n        return self.inner(tokens)\n\ndef model():\n    return Plain(GPT(",
+    )
+    .replace("dropout=0.1)", "dropout=0.1))")
+    .replace('name="letters"', 'name="plain"')
+)
 CAUSAL = """
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
@@ -64,7 +74,7 @@ recipe = Recipe(name="causal", model=model, data=data, steps=20, batch=8, lr=1e-
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder: Path = tmp_path_factory.mktemp("sampled")
     (folder / "text.txt").write_text("the cat sat on the mat; the dog sat on the cat. " * 20)
-    for name, text in {"letters": BYTES, "causal": CAUSAL}.items():
+    for name, text in {"letters": BYTES, "plain": PLAIN, "causal": CAUSAL}.items():
         file = folder / f"{name}_of_mine.py"
         file.write_text(text)
         assert in_child(lambda: main(["train", str(file), "--runs", str(folder / "runs"), "--quiet"])) == 0  # noqa: B023
@@ -95,20 +105,34 @@ def reference(model: Any, prompt: list[int], tokens: int, context: int, temperat
 
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
 @pytest.mark.parametrize("cache", [True, False])
-@pytest.mark.parametrize(("name", "context"), [("letters", 8), ("causal", 12)])
+@pytest.mark.parametrize(("name", "context"), [("letters", 8), ("plain", 8), ("causal", 12)])
 def test_it_is_the_plain_loop_token_for_token(
     runs: Path, name: str, context: int, cache: bool, temperature: float
 ) -> None:
     run = loaded(runs, name)
     model = LanguageModel(run)
-    assert (model.context, model.has_cache) == (context, name == "causal")
+    assert (model.context, model.has_cache) == (context, name != "plain")
     prompt = [20, 23, 26]
     randoms = torch.get_rng_state()
     made = model.generate(prompt, 30, Sampling(temperature), seed=3, cache=cache, ends=False)
     assert list(made.tokens[0]) == reference(run.model, prompt, 30, context, temperature, 3)
-    assert made.cached == (cache and name == "causal")
+    assert made.cached == (cache and name != "plain")
     assert len(made.seconds) == 30
     assert torch.equal(torch.get_rng_state(), randoms)
+
+
+def test_scores_with_the_cache_of_our_model_are_those_without(runs: Path) -> None:
+    """Token by token, and in pieces of several tokens; each row by itself."""
+    model: Any = loaded(runs, "letters").model
+    rows = torch.tensor([list(b"the cat "), list(b"sat on m")])
+    with torch.no_grad():
+        whole = model(rows)
+        for pieces in ([8], [1] * 8, [3, 1, 4]):
+            found, cache = list[Tensor](), None
+            for piece in torch.split(rows, pieces, 1):
+                scores, cache = model.forward_cached(piece, cache)
+                found.append(scores)
+            torch.testing.assert_close(torch.cat(found, 1), whole, rtol=1e-4, atol=1e-5)
 
 
 def test_more_samples_do_not_change_the_first_and_an_end_ends(runs: Path) -> None:
@@ -153,7 +177,7 @@ def test_the_command_writes_text_with_its_prompt(runs: Path, capsys: Captured) -
     wanted = bytes(reference(model, list(b"the "), 12, 8, 0.0, 0)).decode()
     assert printed.out == f"the {wanted}\n"
     assert "12 tokens in" in printed.err
-    assert "no KV cache" in printed.err
+    assert "with a KV cache" in printed.err
     assert "behind 8 tokens it sees the last 8" in printed.err
     assert main([*words, "--count", "2", "--format", "json", "--top-k", "3", "--top-p", "90%"]) == 0
     page = json.loads(capsys.readouterr().out)
@@ -163,6 +187,8 @@ def test_the_command_writes_text_with_its_prompt(runs: Path, capsys: Captured) -
     printed = capsys.readouterr()
     assert printed.out.startswith("1 4 7 ")
     assert "with a KV cache" in printed.err
+    assert main(["sample", "plain", "--runs", str(runs), "--device", "cpu", "--prompt", "the ", "--tokens", "3"]) == 0
+    assert "no KV cache" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ class Planted(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         y: Tensor = self.layer(x)
-        y = y.cumsum(1)  # on CUDA: no deterministic form
+        y = y.flatten().cumsum(0).view_as(y)  # on CUDA: no deterministic form
         rows = torch.zeros(len(y), dtype=torch.long)
         table = torch.zeros(3, 4).index_add(0, rows, y)  # on CUDA: deterministic by request; no autocast rule
         counts = torch.bincount(rows, weights=torch.ones(len(y)))  # no deterministic form, no vmap rule
@@ -178,6 +178,7 @@ def test_every_operation_of_torchs_list_is_known() -> None:
     documented = set(_documented()) - {"resize_"}  # of quantized tensors, which nobody trains
     assert len(documented) > 15
     for name in documented:
-        assert any(words.get(name, name) in operation for operation in REFUSED), name
+        known = (*REFUSED, *SWITCHED)  # F.pad and F.interpolate take another way when determinism is demanded
+        assert any(words.get(name, name) in operation for operation in known), name
     aten = set(dir(torch.ops.aten)) | {name for name in (*REFUSED, *SWITCHED) if hasattr(torch.ops.aten, name)}
     assert {*REFUSED, *SWITCHED} <= aten

@@ -7,14 +7,11 @@ In float16: the interpreter multiplies bfloat16 wrongly. On a GPU, tests/gpu/tes
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, Literal
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from trueloop.kernels.triton_here import INTERPRETED
 
@@ -22,9 +19,6 @@ if not INTERPRETED:
     pytest.skip("runs with TRITON_INTERPRET=1, where Triton is installed", allow_module_level=True)
 pytest.importorskip("triton")
 
-from tests.engine.small import CLASSES, SMALL, WIDTH, begin, furthest, ran, same_bits, with_parts
-from trueloop.engine.fused_adam import FusedStep
-from trueloop.errors import BadRecipe
 from trueloop.kernels import attention, matmul, mlp, norm, softmax
 from trueloop.kernels.adamw import AdamW
 
@@ -123,58 +117,3 @@ def test_mlp_of_one_row_and_of_widths_that_no_tile_fits() -> None:
     for width, out in ((16, 15), (15, 16), (16, 16)):
         weights = drawn(48, width, scale=0.3), drawn(48), drawn(out, 48, scale=0.3), drawn(out)
         agrees(mlp.mlp, mlp.reference, (drawn(width), *weights))
-
-
-def steps_of(model: nn.Module, kernel: str, steps: range, kept: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The optimizer's state after steps in the engine's way; step 3 is non-finite."""
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=0.1, fused=True)
-    if kept is not None:
-        optimizer.load_state_dict(kept)
-    taking = FusedStep(optimizer, kernel)
-    for step in steps:
-        draws = torch.Generator().manual_seed(step)
-        for parameter in model.parameters():
-            parameter.grad = torch.randn(parameter.shape, generator=draws)
-        taking.step(torch.tensor(float(step == 3)))
-    return copy.deepcopy(optimizer.state_dict())
-
-
-def test_the_engine_takes_its_steps_by_one_launch() -> None:
-    start = nn.Sequential(nn.Linear(37, 40), nn.Linear(40, 1))
-    ours, torchs = copy.deepcopy(start), copy.deepcopy(start)
-    mine, its = steps_of(ours, "triton", range(8)), steps_of(torchs, "torch", range(8))
-    for one, other in zip(ours.parameters(), torchs.parameters(), strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
-    assert all(float(each["step"]) == 7 for state in (mine, its) for each in state["state"].values()), "one was skipped"
-
-
-@pytest.mark.parametrize("before", ["torch", "triton"])
-@pytest.mark.parametrize("after", ["torch", "triton"])
-def test_a_run_resumes_with_either_kernel(before: str, after: str) -> None:
-    """With the same one: bit-identical from the first step on."""
-    straight, resumed = (nn.Linear(3, 3) for _ in range(2))
-    resumed.load_state_dict(straight.state_dict())
-    whole = steps_of(straight, after, range(8))
-    state = steps_of(resumed, before, range(5))
-    end = steps_of(resumed, after, range(5, 8), state)
-    rtol, atol = (0.0, 0.0) if before == after else (1e-5, 1e-6)
-    torch.testing.assert_close(resumed.state_dict(), straight.state_dict(), rtol=rtol, atol=atol)
-    torch.testing.assert_close(end["state"], whole["state"], rtol=rtol, atol=atol)
-
-
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_a_recipe_trains_with_it_and_resumes_bit_identical(precision: Literal["fp32", "bf16"]) -> None:
-    tiny = replace(SMALL, optimizer_kernel="triton", weight_decay=0.1, epochs=2, save_every=1, precision=precision)
-    whole, torchs = ran(tiny), ran(replace(tiny, optimizer_kernel="torch"))
-    assert furthest(whole.weights, torchs.weights) < 1e-4
-    cut, _, store = begin(tiny)
-    with_parts(cut, total_steps=3).train()
-    assert same_bits(ran(tiny, store=store, go_on=True).weights, whole.weights)
-
-
-def test_other_dtypes_and_layouts_are_refused() -> None:
-    def doubles() -> nn.Module:
-        return nn.Linear(WIDTH, CLASSES).double()
-
-    with pytest.raises(BadRecipe, match=r"weight is float64 with strides .* set optimizer_kernel=torch"):
-        begin(replace(SMALL, optimizer_kernel="triton", model=doubles))

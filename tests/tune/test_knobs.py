@@ -40,7 +40,7 @@ def said(name: str, start: Recipe = GPU, here: MachineFacts = CUDA) -> str:
 def test_every_knob_is_listed_and_names_are_their_own() -> None:
     classes = [each for each in vars(knobs).values() if isinstance(each, type) and issubclass(each, Knob)]
     assert {type(each) for each in all_knobs(CPU)} == set(classes) - {Knob}
-    assert len({each.name for each in all_knobs(CPU)}) == len(all_knobs(CPU)) == 15
+    assert len({each.name for each in all_knobs(CPU)}) == len(all_knobs(CPU)) == 14
 
 
 @pytest.mark.parametrize("each", all_knobs(CPU), ids=lambda each: each.name)
@@ -188,19 +188,6 @@ def test_fused_optimizer() -> None:
     assert "fused already" in said("fused optimizer")
     assert "has no fused step" in said("fused optimizer", slow, replace(CPU, can_fuse=False))
     assert "differentiable" in said("fused optimizer", replace(GPU, optimizer_options={"differentiable": True}))
-
-
-def test_one_launch_optimizer() -> None:
-    many = replace(CUDA, tensors=300)
-    assert offered("one-launch optimizer", here=many) == [{"optimizer_kernel": "triton"}]
-    assert "it is for CUDA devices, and this is cpu" in said("one-launch optimizer", here=replace(many, device="cpu"))
-    assert "the model has 4 tensors" in said("one-launch optimizer")
-    assert "it is for optimizer=adamw" in said("one-launch optimizer", replace(GPU, optimizer="sgd"), many)
-    assert "program=cuda_graphs launches" in said("one-launch optimizer", replace(GPU, program="cuda_graphs"), many)
-    assert "Triton" in said("one-launch optimizer", here=replace(many, compiler="Triton is not installed"))
-    ours = replace(GPU, optimizer_kernel="triton")
-    assert "already" in said("one-launch optimizer", ours, many)
-    assert offered("step program", ours) == [{"program": "cuda_graphs", "optimizer_kernel": "torch"}]
 
 
 def test_activation_checkpointing_saves_memory_and_leaving_it_saves_time() -> None:

@@ -25,7 +25,6 @@ CPU = MachineFacts(
     compiler="",
     convolutions=False,
     blocks=0,
-    tensors=4,
     can_fuse=True,
     data_bytes=10**6,
     data_fit=True,

@@ -87,7 +87,7 @@ def assemble(
     if recipe.program != "cuda_graphs":
         forward = strategy.entrance(compile_model(recipe, model, strategy.in_parts), model)
     task.follow(State(), total)
-    guard = Guard(optimizer, device, model, ask_each_step=precision.scaler is not None, kernel=recipe.optimizer_kernel)
+    guard = Guard(optimizer, device, model, ask_each_step=precision.scaler is not None)
     return Parts(
         recipe=recipe,
         splits=splits,

@@ -2,16 +2,11 @@
 
 `optimizer.step()` collects its tensors, groups them by device and dtype, calls profiler and compiler hooks and counts
 one step per parameter, every time. On a small model that costs as much as the update. Here the tensors are collected
-once. When anything changes (a gradient is missing, a hook listens to the optimizer's steps), the optimizer takes the
-step itself.
-
-With `optimizer_kernel=triton` the kernel is ours (`kernels/adamw.py`), equal to torch's up to rounding. The optimizer
-and its state stay torch's, so checkpoints do not depend on the kernel.
+once. When anything changes (a gradient is missing, a hook listens to the optimizer's steps, its state was loaded), the
+optimizer takes the step itself.
 """
 
 from dataclasses import dataclass
-from functools import partial
-from operator import attrgetter, is_not
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -20,14 +15,11 @@ import torch
 from torch import Tensor
 from torch.optim import optimizer as torch_optimizer
 
-from trueloop.kernels.adamw import OneLaunch
 from trueloop.torch_private.foreach import fused_adam_, fused_adamw_
 from trueloop.torch_private.optimizers import has_step_hooks
 
 __all__ = ["FusedStep", "scaled_rate"]
 
-_GRADIENT: Final = attrgetter("grad")
-_IS_THERE: Final = partial(is_not, None)
 _KINDS: Final = (torch.optim.Adam, torch.optim.AdamW)  # Not their subclasses, which may do anything
 _TORCH_FOLDER: Final = str(Path(torch_optimizer.__file__).parent)  # a `step` not from there must be called
 _UNSUPPORTED: Final = ("amsgrad", "maximize", "capturable", "differentiable")
@@ -49,10 +41,10 @@ class _Group:
 
 @final
 class FusedStep:
-    """Steps one optimizer. `kernel`: the recipe's `optimizer_kernel`."""
+    """Steps one optimizer."""
 
-    def __init__(self, optimizer: torch.optim.Optimizer, kernel: str = "torch") -> None:
-        self.optimizer, self._kernel = optimizer, kernel
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        self.optimizer = optimizer
         self._groups: list[_Group] = []
         self._state: Any = None
         self._step: Any = None
@@ -60,10 +52,8 @@ class FusedStep:
 
     def step(self, found_inf: Tensor | None = None, rate: Tensor | None = None) -> None:
         """`found_inf`: on the device; if not 0, nothing changes. `rate`: replaces the groups' learning rate."""
-        if self._state is not self.optimizer.state:
-            self._prepare()  # a loaded state: from the first step on, as in the run that wrote it
-        prepared = [(each, list(map(_GRADIENT, each.parameters))) for each in self.prepared()]
-        if not prepared or not all(all(map(_IS_THERE, gradients)) for _, gradients in prepared):
+        prepared = [(each, [p.grad for p in each.parameters]) for each in self.prepared()]
+        if not prepared or any(gradient is None for _, gradients in prepared for gradient in gradients):
             if rate is not None:
                 raise RuntimeError("A learning rate on the device needs the fused kernel, and it cannot be used here.")
             self._step_via_optimizer(found_inf)
@@ -108,14 +98,14 @@ class FusedStep:
             del self.optimizer.found_inf, self.optimizer.grad_scale  # type: ignore[attr-defined]
 
     def _prepare(self) -> None:
-        """Once the optimizer's state is created or loaded. Does nothing if a group is unsupported."""
+        """After the optimizer's own step, which created or loaded its state. Does nothing if a group is unsupported."""
         optimizer, state = self.optimizer, self.optimizer.state
         if type(optimizer) not in _KINDS or self._state is state:
             return
         groups, step = optimizer.param_groups, type(optimizer).step
         is_torchs = step.__code__.co_filename.startswith(_TORCH_FOLDER)
         if is_torchs and all(_is_supported(group, state) for group in groups):
-            self._groups = [_arguments(group, state, optimizer, self._kernel) for group in groups]
+            self._groups = [_arguments(group, state, optimizer) for group in groups]
             self._state, self._step = state, step
 
 
@@ -132,12 +122,11 @@ def _is_supported(group: dict[str, Any], state: Any) -> bool:
         and isinstance(group["lr"], float)
         and len({(p.device, p.dtype) for p in parameters}) == 1
         and all(p in state and {"step", "exp_avg", "exp_avg_sq"} <= state[p].keys() for p in parameters)
-        and all(state[p]["step"].device == p.device for p in parameters)
         and not any(p.is_complex() or (p.grad is not None and p.grad.is_sparse) for p in parameters)
     )
 
 
-def _arguments(group: dict[str, Any], state: Any, optimizer: torch.optim.Optimizer, own: str) -> _Group:
+def _arguments(group: dict[str, Any], state: Any, optimizer: torch.optim.Optimizer) -> _Group:
     parameters = list(group["params"])
     count = torch.stack([state[p]["step"] for p in parameters])
     steps = list(count.unbind(0))
@@ -145,8 +134,6 @@ def _arguments(group: dict[str, Any], state: Any, optimizer: torch.optim.Optimiz
         state[parameter]["step"] = step
     averages, squares = ([state[p][name] for p in parameters] for name in ("exp_avg", "exp_avg_sq"))
     decoupled = isinstance(optimizer, torch.optim.AdamW) or group.get("decoupled_weight_decay")
-    kernel: Any = fused_adamw_ if decoupled else fused_adam_
-    if own == "triton":
-        kernel = OneLaunch(parameters, averages, squares, steps)
+    kernel = fused_adamw_ if decoupled else fused_adam_
     on_host = count.numpy() if count.device.type == "cpu" else None
     return _Group(group, parameters, averages, squares, steps, count, on_host, kernel)

@@ -82,10 +82,9 @@ class Guard:
         model: nn.Module | None = None,
         *,
         ask_each_step: bool = False,
-        kernel: str = "torch",
     ) -> None:
         self.optimizer = optimizer
-        self.fused_step = FusedStep(optimizer, kernel)
+        self.fused_step = FusedStep(optimizer)
         # The device itself skips the step; the host learns of it from `take_skipped`.
         self.on_device = device.type != "cpu" and bool(optimizer.defaults.get("fused")) and not ask_each_step
         self.avoided: set[Position] = set()  # batches that must not update the weights: the run rolled back for them

@@ -48,8 +48,6 @@ def build_optimizer(
         on_cpu = device.type == "cpu" and not strategy.in_parts
         fused = on_cpu or (device.type in DEVICES and kind.__name__ in known)
         options["fused"] = fused and all(each.is_floating_point() for group in groups for each in group["params"])
-    if recipe.optimizer_kernel == "triton":
-        _refuse_other_layouts(model)
     try:
         return kind(groups, **options)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -129,16 +127,6 @@ def _refuse_lazy(model: nn.Module) -> None:
             f"{lazy[0]} of {type(model).__name__} has no shape yet, because its layer is lazy, so it cannot be seeded "
             "or saved. Nothing was run: give the layer its sizes, or run one batch through the model when building it."
         )
-
-
-def _refuse_other_layouts(model: nn.Module) -> None:
-    for name, parameter in model.named_parameters():
-        if parameter.requires_grad and not (parameter.dtype == torch.float32 and parameter.is_contiguous()):
-            shown = str(parameter.dtype).removeprefix("torch.")
-            raise BadRecipe(
-                f"optimizer_kernel=triton updates contiguous float32 parameters, and {name} is {shown} with strides "
-                f"{tuple(parameter.stride())}. Nothing was run: set optimizer_kernel=torch."
-            )
 
 
 def _refuse_sparse(model: nn.Module, kind: type[Optimizer]) -> None:

@@ -28,7 +28,6 @@ from trueloop.engine.parts import Parts
 from trueloop.engine.sample_order import micro_batch_sizes
 from trueloop.engine.torch_settings import pick_device
 from trueloop.errors import BadData, BadRecipe, TrueloopError
-from trueloop.kernels.triton_here import HAS_TRITON, INTERPRETED
 from trueloop.measure.model import restored_buffers
 from trueloop.recipe.recipe import Recipe
 from trueloop.torch_private.modules import BatchNorm
@@ -51,12 +50,6 @@ def _program_mistakes(recipe: Recipe) -> Iterator[str]:
     if recipe.program == "cuda_graphs" and recipe.device == "auto" and pick_device("auto").type != "cuda":
         found = pick_device("auto").type
         yield f"program=cuda_graphs needs a CUDA device, and device=auto finds {found} here: set program=eager"
-    if recipe.optimizer_kernel == "triton":
-        kind = pick_device("auto").type if recipe.device == "auto" else recipe.device.partition(":")[0]
-        if kind != "cuda" and not INTERPRETED:
-            yield f"optimizer_kernel=triton needs a CUDA device, and this is {kind}: set optimizer_kernel=torch"
-        elif not HAS_TRITON:
-            yield "optimizer_kernel=triton needs Triton: `pip install triton`, or set optimizer_kernel=torch"
 
 
 def _device_mistakes(device: str, precision: str) -> Iterator[str]:

@@ -1,14 +1,17 @@
 """Text from a language model of a run, token by token: `LanguageModel(loaded).generate(...)`.
 
-A model of Hugging Face keeps keys and values of earlier tokens (its KV cache). Other models are called on all tokens
-for each new one. Behind the context's end both see the last tokens of the context, as a new text.
+A model of Hugging Face keeps keys and values of earlier tokens (its KV cache), and so does one with a method
+`forward_cached(tokens, cache) -> (scores, cache)`, like the GPT of recipe shakespeare; the first cache is None. Other
+models are called on all tokens for each new one. Behind the context's end all see the last tokens of the context, as a
+new text.
 """
 
 from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, final
 
@@ -75,7 +78,10 @@ class LanguageModel:
             raise Misuse(f"{loaded.folder} has several models: {', '.join(self.model)}. Nothing was generated.")
         _refuse_others(loaded, base, known=self.config is not None)
         names = inspect.signature(base.forward).parameters if self.config is not None else {}
-        self.has_cache = {"past_key_values", "use_cache"} <= set(names)
+        # With `prepare`, what the model gets for one token may depend on the tokens before it.
+        own = self.config is None and loaded.splits.prepare is None
+        self._own_cache = getattr(base, "forward_cached", None) if own else None
+        self.has_cache = {"past_key_values", "use_cache"} <= set(names) or callable(self._own_cache)
         self.context = self._context()
         ends = getattr(self.config, "eos_token_id", None)
         self.ends = frozenset(ends if isinstance(ends, (list, tuple)) else [] if ends is None else [ends])
@@ -129,22 +135,34 @@ class LanguageModel:
             seen = rows if self.context is None else rows[:, -self.context :]
             return self._scores(seen)[0], None
         seen = rows if state is None else rows[:, -1:]
+        if self._own_cache is not None:
+            with self._blaming(seen):
+                scores, state = self._own_cache(seen, state)
+            return self._checked(scores, seen)[:, -1], state
         scores, output = self._scores(seen, use_cache=True, past_key_values=state)
         return scores, output.past_key_values
 
     def _scores(self, rows: Tensor, **more: Any) -> tuple[Tensor, Any]:
-        try:
+        with self._blaming(rows):
             output = self.model(input_ids=rows, **more) if self._named else call_model(self.model, self._prepared(rows))
+        scores = output.logits if self._named and hasattr(output, "logits") else scores_of(output)
+        return self._checked(scores, rows)[:, -1], output
+
+    @contextmanager
+    def _blaming(self, rows: Tensor) -> Iterator[None]:
+        try:
+            yield
         except (RuntimeError, IndexError, ValueError) as error:
             why = str(error).strip().partition("\n")[0].rstrip(".")[:200]
             said = f"The model of {self.loaded.folder} cannot be called on {list(rows.shape)} tokens"
             raise BadData(f"{said}: {why}. Nothing was generated.") from error
-        scores = output.logits if self._named and hasattr(output, "logits") else scores_of(output)
+
+    def _checked(self, scores: Any, rows: Tensor) -> Tensor:
         if not isinstance(scores, Tensor) or scores.dim() != 3 or scores.shape[:2] != rows.shape:
             shape = list(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
             wanted = f"a language model gives scores [{rows.shape[0]}, {rows.shape[1]}, vocabulary]"
             raise Misuse(f"The model of {self.loaded.folder} returns {shape}, and {wanted}. Nothing was generated.")
-        return scores[:, -1], output
+        return scores
 
     def _prepared(self, rows: Tensor) -> Any:
         prepare = self.loaded.splits.prepare

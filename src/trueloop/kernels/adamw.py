@@ -8,7 +8,7 @@ when one of them has changed; gradients, which move more often, have a table of 
 (amsgrad, maximize, a learning rate that is a tensor, sparse gradients, other dtypes than float32, no GPU) is left to
 torch's own step.
 
-`OneLaunch` is the same kernel in the form of torch's fused one, for the engine: `optimizer_kernel=triton`.
+The engine does not use it: it calls torch's fused kernel directly, without `step`'s own work, and that is faster still.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from trueloop.kernels.triton_here import runs_triton
 
-__all__ = ["AdamW", "OneLaunch"]
+__all__ = ["AdamW"]
 
 _STATE: Final = itemgetter("exp_avg"), itemgetter("exp_avg_sq"), itemgetter("step")
 _ADDRESS: Final = Tensor.data_ptr
@@ -152,23 +152,6 @@ class _Group:
 
 
 @final
-class OneLaunch:
-    """Called like torch's fused AdamW: on lists of tensors whose steps are counted already. Of contiguous float32."""
-
-    def __init__(
-        self, parameters: list[Tensor], averages: list[Tensor], squares: list[Tensor], steps: list[Tensor]
-    ) -> None:
-        self._launch = _Launch(parameters, averages, squares, steps)
-
-    def __call__(
-        self, parameters: list[Tensor], gradients: list[Tensor], *_: Any, lr: float, beta1: float, beta2: float,
-        weight_decay: float, eps: float, found_inf: Tensor | None = None, **__: Any,
-    ) -> None:  # fmt: skip
-        """`found_inf`: on the device; if not 0, nothing changes."""
-        self._launch.update(gradients, lr, beta1, beta2, eps, weight_decay, 0.0, found_inf)
-
-
-@final
 class _Launch:
     """Tables on the device, written again when a parameter or a gradient has moved."""
 
@@ -182,20 +165,16 @@ class _Launch:
         self._slopes: Any = None
 
     def update(
-        self, gradients: list[Tensor], lr: float, beta1: float, beta2: float, eps: float, weight_decay: float,
-        ahead: float = 1.0, found_inf: Tensor | None = None,
-    ) -> None:  # fmt: skip
+        self, gradients: list[Tensor], lr: float, beta1: float, beta2: float, eps: float, weight_decay: float
+    ) -> None:
         from trueloop.kernels import adamw_triton as fused  # only here: it needs Triton
 
         parameters, slopes = list(map(_ADDRESS, self._kept[0])), list(map(_ADDRESS, gradients))
         if parameters != self._parameters:
             self._table, self._parameters = fused.table(*self._kept), parameters
         if slopes != self._gradients:
-            if not all(map(Tensor.is_contiguous, gradients)):
-                gradients = [each.contiguous() for each in gradients]
-                slopes = list(map(_ADDRESS, gradients))
             self._slopes, self._gradients = fused.addresses(slopes, gradients[0].device), slopes
-        fused.update(self._table, self._slopes, fused.Numbers(lr, beta1, beta2, eps, weight_decay, ahead), found_inf)
+        fused.update(self._table, self._slopes, fused.Numbers(lr, beta1, beta2, eps, weight_decay))
 
     def count(self) -> None:
         """Each step goes up by one."""

@@ -49,8 +49,6 @@ class Numbers(NamedTuple):
     beta2: float
     eps: float
     weight_decay: float
-    ahead: float
-    """1: the steps are those before this update; 0: they are counted already."""
 
 
 def addresses(values: Sequence[int], device: torch.device) -> Addresses:
@@ -76,16 +74,15 @@ def _on(device: torch.device, values: Sequence[object]) -> Tensor:
     return found.to(device, non_blocking=True)
 
 
-def update(where: Table, gradients: Addresses, numbers: Numbers, found_inf: Tensor | None = None) -> None:
-    """`found_inf`: on the device; if not 0, nothing changes."""
+def update(where: Table, gradients: Addresses, numbers: Numbers) -> None:
     if not len(where.pieces):
         return
-    lr, beta1, beta2, eps, weight_decay, ahead = numbers
+    lr, beta1, beta2, eps, weight_decay = numbers
     with launching_on(where.pieces):
         _update[(len(where.pieces),)](
-            where.pieces, gradients.values, where.pieces if found_inf is None else found_inf, ahead, lr, beta1, beta2,
-            1 - beta1, 1 - beta2, *_two_floats(beta1), *_two_floats(beta2), eps, 1 - lr * weight_decay,
-            ALIGNED=where.aligned and gradients.aligned, MAY_SKIP=found_inf is not None, PIECE=PIECE, num_warps=4,
+            where.pieces, gradients.values, lr, beta1, beta2, 1 - beta1, 1 - beta2,
+            *_two_floats(beta1), *_two_floats(beta2), eps, 1 - lr * weight_decay,
+            ALIGNED=where.aligned and gradients.aligned, PIECE=PIECE, num_warps=4,
         )  # fmt: skip
 
 
@@ -106,24 +103,21 @@ def _two_floats(beta: float) -> tuple[float, float]:
     return high, math.log2(beta) - high
 
 
-@triton.jit(do_not_specialize=["found"])  # type: ignore[untyped-decorator]
+@triton.jit  # type: ignore[untyped-decorator]
 def _update(  # type: ignore[no-untyped-def]
-    pieces, gradients, found, ahead, lr, beta1, beta2, rest1, rest2, high1, low1, high2, low2, eps, decay,
-    ALIGNED: tl.constexpr, MAY_SKIP: tl.constexpr, PIECE: tl.constexpr,  # noqa: N803
+    pieces, gradients, lr, beta1, beta2, rest1, rest2, high1, low1, high2, low2, eps, decay,
+    ALIGNED: tl.constexpr, PIECE: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
     row = pieces + tl.program_id(0) * 7
     number = tl.pointer_type(tl.float32)
     place = tl.arange(0, PIECE)
-    left = tl.load(row + 4)
-    if MAY_SKIP:
-        left = tl.where(tl.load(found) == 0.0, left, 0)
-    inside = place < left
+    inside = place < tl.load(row + 4)
     parameter, first = tl.load(row).to(number), tl.load(row + 1).to(number)
     second, gradient = tl.load(row + 2).to(number), tl.load(gradients + tl.load(row + 5)).to(number) + tl.load(row + 6)
     if ALIGNED:
         parameter, gradient = tl.multiple_of(parameter, 16), tl.multiple_of(gradient, 16)
         first, second = tl.multiple_of(first, 16), tl.multiple_of(second, 16)
-    step = tl.load(tl.load(row + 3).to(number)).to(tl.float64) + ahead
+    step = tl.load(tl.load(row + 3).to(number)).to(tl.float64) + 1.0
     bias1 = 1.0 - tl.exp2(step * high1 + step * low1)
     bias2 = 1.0 - tl.exp2(step * high2 + step * low2)
     slope = tl.load(gradient + place, mask=inside)

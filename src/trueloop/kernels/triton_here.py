@@ -13,7 +13,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
-__all__ = ["HAS_TRITON", "INTERPRETED", "launching_on", "runs_triton"]
+__all__ = ["INTERPRETED", "launching_on", "runs_triton"]
 
 HAS_TRITON: Final = importlib.util.find_spec("triton") is not None
 INTERPRETED: Final = os.environ.get("TRITON_INTERPRET") == "1"

@@ -160,8 +160,6 @@ class Recipe:
     """eager | cuda_graphs (CUDA: replays several recorded steps) | compiled_step (CPU: one compiled function)."""
     steps_per_replay: int = 25
     """cuda_graphs: most optimizer steps that are replayed at once."""
-    optimizer_kernel: Literal["torch", "triton"] = "torch"
-    """torch | triton (CUDA, adamw: the update of all tensors in one launch, for models of many small tensors)."""
     parallel: Literal["auto", "none", "ddp", "fsdp", "tp", "fsdp+tp"] = "auto"
     """Several processes: auto (ddp) | ddp (replicas) | fsdp (sharded weights) | tp (split layers) | fsdp+tp."""
     tensor_ranks: int = 2

@@ -87,7 +87,6 @@ def find_problems(recipe: Recipe) -> list[str]:
     sound = _without(sound, outside)
     together = [
         *_own_step(sound),
-        *_optimizer_kernel(sound),
         *_length(sound),
         *_learning(sound),
         *_carrying(sound),
@@ -210,9 +209,6 @@ def _passes(value: Any, good: Callable[[Any], bool]) -> bool:
 
 
 # -- combinations --
-
-_OTHER_UPDATES: Final = ("amsgrad", "maximize", "capturable", "differentiable", "foreach")
-"""Options of AdamW with which its update, or where it is computed, is not that of the one-launch kernel."""
 
 
 def _builders(recipe: Recipe) -> Iterator[str]:
@@ -362,26 +358,6 @@ def _machine(recipe: Recipe) -> Iterator[str]:
         yield f"compile={recipe.compile} records CUDA graphs inside those of program=cuda_graphs: set compile=default"
     if recipe.where == "resident" and recipe.workers:
         yield f"workers={recipe.workers} has no effect with where=resident: set workers=0, or where=loader"
-
-
-def _optimizer_kernel(recipe: Recipe) -> Iterator[str]:
-    """The one-launch AdamW: what it does not compute is refused, not left to torch's kernel."""
-    if recipe.optimizer_kernel == "torch":
-        return
-    kernel, torchs = f"optimizer_kernel={recipe.optimizer_kernel}", "set optimizer_kernel=torch"
-    if str(recipe.optimizer).lower() != "adamw":
-        shown = recipe.optimizer if isinstance(recipe.optimizer, str) else "an optimizer of your own"
-        yield f"{kernel} is for optimizer=adamw, not {shown}: {torchs}"
-    options = [name for name, value in recipe.optimizer_options.items() if name in _OTHER_UPDATES and value]
-    options += ["fused=False"] if recipe.optimizer_options.get("fused") is False else []
-    if options:
-        yield f"{kernel} does not support the optimizer option {options[0]}: remove it, or {torchs}"
-    if recipe.step is not None:
-        yield f"{kernel} is not for a step of your own: {torchs}"
-    if recipe.program != "eager":
-        yield f"{kernel} is for program=eager, not {recipe.program}: {torchs}"
-    if recipe.parallel in ("fsdp", "tp", "fsdp+tp"):
-        yield f"{kernel} cannot update parameters that parallel={recipe.parallel} splits: {torchs}"
 
 
 def _parallel(recipe: Recipe) -> Iterator[str]:

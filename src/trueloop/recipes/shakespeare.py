@@ -18,6 +18,7 @@ from trueloop.recipe.recipe import DataRequest, Recipe
 
 __all__ = ["GPT", "network", "read", "read_blocks", "recipe"]
 
+KeysAndValues = tuple[Tensor, Tensor]
 BLOCK: Final = 256  # Context length
 BYTES: Final = 256  # Tokens: every byte is one, so that no text has an unknown token
 
@@ -97,9 +98,7 @@ class GPT(nn.Module):
         self._initialize(depth)
 
     def forward(self, tokens: Tensor) -> Tensor | Unprojected:
-        stream: Tensor = self.dropout(self.tokens(tokens) + self.positions.weight[: tokens.shape[1]])
-        if self.narrow and torch.is_autocast_enabled(stream.device.type):
-            stream = stream.to(torch.get_autocast_dtype(stream.device.type))
+        stream = self._stream(tokens, 0)
         for block in self.blocks:
             stream = block(stream)
         hidden: Tensor = self.norm(stream)
@@ -107,6 +106,24 @@ class GPT(nn.Module):
             return Unprojected(hidden, self.scores.weight)
         scores: Tensor = self.scores(hidden)
         return scores
+
+    def forward_cached(self, tokens: Tensor, cache: list[KeysAndValues] | None) -> tuple[Tensor, list[KeysAndValues]]:
+        """Scores of these tokens, which follow those in the cache (None: the text begins), and the cache with them."""
+        kept: list[KeysAndValues] = []
+        stream = self._stream(tokens, cache[0][0].shape[2] if cache else 0)
+        for number, block in enumerate(self.blocks):
+            assert isinstance(block, _Block)
+            stream, seen = block.forward_cached(stream, cache[number] if cache else None)
+            kept.append(seen)
+        return self.scores(self.norm(stream)), kept
+
+    def _stream(self, tokens: Tensor, begin: int) -> Tensor:
+        """`begin`: the position of the first token."""
+        positions = self.positions.weight[begin : begin + tokens.shape[1]]
+        stream: Tensor = self.dropout(self.tokens(tokens) + positions)
+        if self.narrow and torch.is_autocast_enabled(stream.device.type):
+            stream = stream.to(torch.get_autocast_dtype(stream.device.type))
+        return stream
 
     def _initialize(self, depth: int) -> None:
         """The residual branches start smaller with depth, so that the variance of the stream does not grow."""
@@ -133,6 +150,11 @@ class _Block(nn.Module):
         out: Tensor = stream + self.mlp(self.norm_2(stream))
         return out
 
+    def forward_cached(self, stream: Tensor, before: KeysAndValues | None) -> tuple[Tensor, KeysAndValues]:
+        added, seen = self.attention.forward_cached(self.norm_1(stream), before)
+        stream = stream + added
+        return stream + self.mlp(self.norm_2(stream)), seen
+
 
 @final
 class _Attention(nn.Module):
@@ -146,10 +168,23 @@ class _Attention(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, stream: Tensor) -> Tensor:
-        parts = self.qkv(stream).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        queries, keys, values = parts.unbind(0)
+        queries, keys, values = self._parts(stream)
         seen = F.scaled_dot_product_attention(
             queries, keys, values, is_causal=True, dropout_p=self.drop if self.training else 0.0
         )
         out: Tensor = self.dropout(self.out(seen.transpose(1, 2).flatten(2)))
         return out
+
+    def forward_cached(self, stream: Tensor, before: KeysAndValues | None) -> tuple[Tensor, KeysAndValues]:
+        """For generation, in eval mode. Keys and values [N, heads, T, width of a head]."""
+        queries, keys, values = self._parts(stream)
+        if before is not None:
+            keys, values = torch.cat([before[0], keys], 2), torch.cat([before[1], values], 2)
+        length, total = queries.shape[2], keys.shape[2]
+        visible = torch.ones(length, total, dtype=torch.bool, device=stream.device).tril(total - length)
+        seen = F.scaled_dot_product_attention(queries, keys, values, attn_mask=visible)
+        return self.out(seen.transpose(1, 2).flatten(2)), (keys, values)
+
+    def _parts(self, stream: Tensor) -> tuple[Tensor, ...]:
+        """Queries, keys and values."""
+        return self.qkv(stream).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)  # type: ignore[no-any-return]

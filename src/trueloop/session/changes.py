@@ -18,7 +18,7 @@ __all__ = ["Changes", "changes_since", "code_of"]
 FREE: Final = {
     *("name", "hooks", "trackers", "keep", "workers", "log_every", "epochs", "steps", "device", "statistics_every"),
     *("digest_every", "parallel", "tensor_ranks", "tensor_plan", "save_every", "on_collapse", "accumulate", "prefetch"),
-    *("threads", "pin", "where", "optimizer_kernel"),
+    *("threads", "pin", "where"),
 }
 NEVER: Final = {
     "seed": "the data would be split and ordered again",

@@ -13,7 +13,6 @@ LONG: Final = 0.02  # Seconds per step in fp32: above this, launch overhead is s
 FEW: Final = 2  # Steps per replay for such models: a long graph takes long to record
 MOST: Final = 64  # Steps per replay: more gain nothing, and a long graph takes long to record
 TRIED: Final = 2  # Numbers of steps per replay
-MANY: Final = 64  # Tensors: torch's fused optimizer launches a kernel for every thirty or so
 
 
 class Knob(ABC):
@@ -102,32 +101,6 @@ class FusedOptimizer(Knob):
 
 
 @final
-class OneLaunchOptimizer(Knob):
-    """AdamW's update of all tensors in one launch of a Triton kernel."""
-
-    name = "one-launch optimizer"
-    on_cuda = 1.05
-    helps = ("throughput", "latency")
-    fields = ("optimizer_kernel",)
-
-    def options(self, recipe: Recipe, facts: MachineFacts) -> list[Changes]:
-        return [] if self.why_not(recipe, facts) else [{"optimizer_kernel": "triton"}]
-
-    def why_not(self, recipe: Recipe, facts: MachineFacts) -> str:
-        if facts.device != "cuda":
-            return f"it is for CUDA devices, and this is {facts.device}"
-        if recipe.optimizer_kernel != "torch":
-            return f"the recipe has optimizer_kernel={recipe.optimizer_kernel} already"
-        if str(recipe.optimizer).lower() != "adamw":
-            return "it is for optimizer=adamw"
-        if recipe.program != "eager":
-            return f"program={recipe.program} launches the update itself"
-        if facts.tensors < MANY:
-            return f"the model has {facts.tensors} tensors, and it is for {MANY} or more"
-        return facts.compiler
-
-
-@final
 class Threads(Knob):
     """CPU threads per operation: on a small or busy machine, or with small layers, fewer may be faster."""
 
@@ -155,7 +128,7 @@ class StepProgram(Knob):
     name = "step program"
     on_cuda, on_cpu = 5.0, 1.6
     helps = ("throughput", "latency")
-    fields = ("program", "steps_per_replay", "optimizer_kernel")
+    fields = ("program", "steps_per_replay")
 
     def hope(self, facts: MachineFacts) -> float:
         return 1.0 if facts.step_seconds > LONG else super().hope(facts)
@@ -163,13 +136,11 @@ class StepProgram(Knob):
     def options(self, recipe: Recipe, facts: MachineFacts) -> list[Changes]:
         if self.why_not(recipe, facts):
             return []
-        torchs: Changes = {} if recipe.optimizer_kernel == "torch" else {"optimizer_kernel": "torch"}
         if facts.device == "cpu":
-            return [{"program": "compiled_step", **torchs}]
+            return [{"program": "compiled_step"}]
         # A replay cannot be longer than an epoch.
         most = min(max(1, facts.samples // recipe.batch), FEW if facts.step_seconds > LONG else recipe.steps_per_replay)
-        shorter: Changes = {"steps_per_replay": most} if recipe.steps_per_replay > most else {}
-        return [{"program": "cuda_graphs", **shorter, **torchs}]
+        return [{"program": "cuda_graphs"} | ({"steps_per_replay": most} if recipe.steps_per_replay > most else {})]
 
     def why_not(self, recipe: Recipe, facts: MachineFacts) -> str:
         if recipe.program != "eager":
@@ -360,7 +331,7 @@ class KeepActivations(Knob):
 
 KNOBS: Final[tuple[type[Knob], ...]] = (
     *(Accumulation, AutotunedKernels, BatchSize, ChannelsLast, CompileMode, FusedOptimizer, KeepActivations),
-    *(OneLaunchOptimizer, Precision, RecomputeActivations, ResidentData, StepProgram, StepsPerReplay, Threads, Workers),
+    *(Precision, RecomputeActivations, ResidentData, StepProgram, StepsPerReplay, Threads, Workers),
 )
 
 

@@ -44,7 +44,6 @@ class MachineFacts:
     compiler: str  # Why torch cannot compile; empty: it can
     convolutions: bool  # Does the model have nn.Conv2d?
     blocks: int  # Repeated blocks, for activation checkpointing
-    tensors: int  # Parameters that learn, each counted as one
     can_fuse: bool  # Does the optimizer have a fused step on this device?
     data_bytes: int | None  # Size of the training data as tensors; None: they are read on demand
     data_fit: bool  # Do they fit on the device?
@@ -75,7 +74,6 @@ def gather_facts(recipe: Recipe, request: DataRequest) -> MachineFacts:
         compiler=_why_no_compiler(device),
         convolutions=any(isinstance(module, nn.Conv2d) for module in model.modules()),
         blocks=len(blocks_of(model)),
-        tensors=sum(parameter.requires_grad for parameter in model.parameters()),
         can_fuse=_can_fuse(recipe, device),
         data_bytes=size,
         data_fit=size is not None and size < SHARE * memory,

@@ -20,12 +20,7 @@ from trueloop.tune.process import TrialFailed
 __all__ = ["REFERENCE", "Search", "batch_sizes", "knee_of", "largest_that_fits", "reference_changes"]
 
 _UNCOMPILED: Final = {"compile": "off", "compile_dynamic": None, "compile_fullgraph": False}
-REFERENCE: Final[Mapping[str, Any]] = {
-    "precision": "fp32",
-    **_UNCOMPILED,
-    "program": "eager",
-    "optimizer_kernel": "torch",
-}
+REFERENCE: Final[Mapping[str, Any]] = {"precision": "fp32", **_UNCOMPILED, "program": "eager"}
 """Field values of the reference: plain eager PyTorch in fp32."""
 LEAST: Final = 0.02  # A smaller gain is not worth a change, and is noise on a busy machine
 LEAST_MEMORY: Final = 0.03  # The same for memory
