@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trueloop.export.safety import _CALL, _NAME, _is_arithmetic
+from trueloop.export.graph_schema import _CALL, _NAME, is_arithmetic
 
 HARMLESS = [
     "1",
@@ -82,24 +82,24 @@ HARMFUL = [
 
 @pytest.mark.parametrize("text", HARMLESS)
 def test_arithmetic_over_sizes_passes(text: str) -> None:
-    assert _is_arithmetic(text)
+    assert is_arithmetic(text)
 
 
 @pytest.mark.parametrize("text", HARMFUL, ids=[f"harmful-{number}" for number in range(len(HARMFUL))])
 def test_anything_else_is_refused(text: str) -> None:
-    assert not _is_arithmetic(text)
+    assert not is_arithmetic(text)
 
 
 @given(st.from_regex(r"[a-z_]{3,12}", fullmatch=True))
 def test_no_unknown_function_is_ever_called(name: str) -> None:
     if name not in ("floor", "ceiling") and not keyword.iskeyword(name):
-        assert not _is_arithmetic(f"{name}(1)")
-        assert not _is_arithmetic(f"L['x'].{name}(1)")
+        assert not is_arithmetic(f"{name}(1)")
+        assert not is_arithmetic(f"L['x'].{name}(1)")
 
 
 @given(st.text(max_size=40))
 def test_whatever_the_text_it_is_judged_and_not_run(text: str) -> None:
-    assert _is_arithmetic(text) in (True, False)
+    assert is_arithmetic(text) in (True, False)
 
 
 @pytest.mark.parametrize(

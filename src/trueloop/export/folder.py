@@ -22,6 +22,7 @@ __all__ = ["CARD", "StagedFolder", "read_artifact", "staged_folder", "verify_fil
 
 CARD: Final = "CARD.md"
 _NAME: Final = re.compile(r"[\w-][\w.-]*")  # A plain file name, never a path
+_VERSION: Final = re.compile(r"[\w.+!-]{1,80}")  # Goes into a Dockerfile: one word
 _DTYPE: Final = re.compile(r"bool|u?int(8|16|32|64)|float(16|32|64)|complex(64|128)")
 _LARGEST: Final = 1 << 40  # Upper limit of a dimension
 _WIDEST: Final = 1 << 16  # Upper limit of an image's side, in pixels
@@ -66,7 +67,7 @@ def _has_runtime_and_sizes(artifact: Artifact) -> bool:
     return (
         isinstance(runtime, dict)
         and all(isinstance(runtime.get(word), str) for word in ("package", "version", "match", "machine", *runtime))
-        and bool(runtime["package"])
+        and all(_VERSION.fullmatch(runtime[word]) for word in ("package", "version"))
         and all(
             isinstance(each, dict) and type(each.get("bytes")) is int and isinstance(each.get("sha256"), str)
             for each in artifact.files.values()
@@ -82,6 +83,7 @@ def _is_well_typed(artifact: Artifact) -> bool:
         and all(isinstance(each, dict) for each in maps)
         and all(isinstance(each, str) for each in (*artifact.versions.values(), *artifact.licence.values()))
         and {"trueloop", "torch"} <= artifact.versions.keys()
+        and all(map(_VERSION.fullmatch, (artifact.target, *artifact.versions.values())))
         and _is_preprocessing(artifact.preprocessing)
         and bool(artifact.inputs and artifact.outputs)
         and all(map(_is_port, (*artifact.inputs, *artifact.outputs)))

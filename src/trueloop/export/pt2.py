@@ -41,8 +41,7 @@ class Pt2(Exporter):
 
         from trueloop.export.device import torch_device
         from trueloop.export.exporter import TorchRunner
-        from trueloop.export.safety import refuse_unsafe_graph
+        from trueloop.export.safety import safe_graph
 
-        refuse_unsafe_graph(artifact.file)
-        graph, place = torch.export.load(artifact.file), torch_device(device)
+        graph, place = torch.export.load(safe_graph(artifact.file)), torch_device(device)
         return TorchRunner((graph if place.type == "cpu" else move_to_device_pass(graph, place)).module(), place)

@@ -51,15 +51,15 @@ class Torchscript(Exporter):
 
         from trueloop.export.device import torch_device
         from trueloop.export.exporter import TorchRunner
-        from trueloop.export.safety import refuse_unsafe_script
+        from trueloop.export.safety import safe_script
 
-        refuse_unsafe_script(artifact.file)
+        archive = safe_script(artifact.file)
         place = torch_device(device)
         if place.type != "cpu":
             _refuse_cpu_tensors(artifact.file, device)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", category=DeprecationWarning)
-            module = torch.jit.load(artifact.file, map_location=place)  # type: ignore[no-untyped-call]
+            module = torch.jit.load(archive, map_location=place)  # type: ignore[no-untyped-call]
         return TorchRunner(module, place)
 
 
