@@ -29,7 +29,7 @@ def data(request):
 def recipe(hidden: int = 16):
     if hidden == 13:
         raise ValueError("thirteen")
-    layers = lambda facts: nn.Sequential(nn.Linear(8, hidden), nn.ReLU(), nn.Linear(hidden, 3))
+    layers = lambda facts: nn.Sequential(nn.Linear(8, hidden), nn.ReLU(), nn.Linear(16 if hidden == 9 else hidden, 3))
     return Recipe(name="tiny", model=layers, data=data, epochs=4, batch=50, lr=1e-2)
 """
 
@@ -114,6 +114,15 @@ def test_own_hyperparameters_failures_and_groups(folder: Path) -> None:
     missing = trueloop(folder, "runs", "--group", "wdth")
     assert missing.code == 4
     assert "Did you mean width?" in missing.err
+
+
+@pytest.mark.long
+def test_a_run_that_fails_is_named_and_the_others_are_trained(folder: Path) -> None:
+    done = run(folder, "--over", "hidden=9,16", "--set", "epochs=2")
+    assert done.returncode == 1, done.stderr
+    assert "1 of 2 trials finished, 1 failed" in done.stdout
+    assert "tiny-sweep-hidden=9-seed=0: Batch 0 of the training data" in done.stdout
+    assert "hidden=16: accuracy" in done.stdout
 
 
 @pytest.mark.long

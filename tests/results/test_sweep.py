@@ -57,7 +57,7 @@ def test_one_seed_shows_no_noise() -> None:
     [
         ((setting("1", None, state="failed", message="ValueError: x"),), "no trial finished"),
         ((setting("1", None),), "needs validation data"),
-        ((setting("1", 0.5, 0.6),), "there is no other setting"),
+        ((setting("1", 0.5, 0.6),), "no other setting has a value"),
     ],
 )
 def test_where_nothing_can_be_compared(settings: tuple[Setting, ...], words: str) -> None:

@@ -106,7 +106,7 @@ class Sweep:
             missing = "no run has a validation value: a sweep needs validation data"
             return missing if done else "no trial finished, so there is nothing to compare"
         if not compared:
-            return f"{best.label}: {self.metric} {spread_text(best)}; there is no other setting to compare with"
+            return f"{best.label}: {self.metric} {spread_text(best)}; no other setting has a value to compare with"
         unknown = [setting for setting, _, p in compared if p is None]
         if unknown:
             ahead = f"{best.label} has the best {self.metric}, {spread_text(best)}"

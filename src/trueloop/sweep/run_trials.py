@@ -73,7 +73,11 @@ class _Process:
     def last_line(self) -> str:
         self.log.seek(0)
         lines = [line for line in self.log.read().decode("utf-8", "replace").splitlines() if line.strip()]
-        return lines[-1].strip() if lines else f"the process ended with code {self.popen.returncode}"
+        return (
+            lines[-1].strip().removeprefix("trueloop: ")
+            if lines
+            else f"the process ended with code {self.popen.returncode}"
+        )
 
 
 @final
