@@ -5,8 +5,10 @@ import webbrowser
 from pathlib import Path
 from typing import Final
 
+from trueloop.cli.deliver import writable, write_file
 from trueloop.cli.options import Parser, whole_number
 from trueloop.errors import MissingExtra, Misuse, did_you_mean
+from trueloop.session.folder import find_run
 from trueloop.ui.editors import EDITORS
 
 __all__ = ["parser", "ui"]
@@ -18,9 +20,9 @@ It only reads, it listens on this machine only (127.0.0.1), and it fetches nothi
 
 
 def parser() -> Parser:
-    made = Parser("ui", "[options] [FOLDER]", ABOUT)
+    made = Parser("ui", ("[options] [FOLDER]", "--export FILE.html RUN ..."), ABOUT)
     add = made.add_argument
-    add("folder", nargs="?", type=Path, metavar="FOLDER", help="the folder of runs (default: runs), or one run")
+    add("folders", nargs="*", type=Path, metavar="FOLDER", help="the folder of runs (default: runs), or one run")
     add("--port", type=whole_number(0, 65535), default=0, metavar="N", help="the port (default: 0, any free one)")
     add(
         "--editor",
@@ -28,15 +30,20 @@ def parser() -> Parser:
         default="vscode",
         help="opens lines: vscode (default), cursor, zed, pycharm ... none",
     )
+    add("--export", type=Path, metavar="FILE", help="write these runs as one page that opens without a server; ends")
     add("--open", action="store_true", help="open the page in the browser")
     return made
 
 
 def ui(arguments: list[str]) -> int:
     options = parser().parse_all(arguments)
-    folder: Path = options.folder or Path("runs")
+    if options.export is not None:
+        return _export(options.export, options.folders)
+    if len(options.folders) > 1:
+        raise Misuse("Name one folder of runs. Nothing was started: `--export FILE.html RUN ...` takes several runs.")
+    folder: Path = options.folders[0] if options.folders else Path("runs")
     if not folder.is_dir():
-        cure = "`trueloop train digits` starts a run in ./runs" if options.folder is None else "name a folder of runs"
+        cure = "`trueloop train digits` starts a run in ./runs" if not options.folders else "name a folder of runs"
         raise Misuse(f"There is no folder {folder}. Nothing was started: {cure}.")
     try:
         from trueloop.ui.library import Library
@@ -61,4 +68,24 @@ def ui(arguments: list[str]) -> int:
     if options.open and not webbrowser.open(address):
         print("trueloop: no browser was found; open the address above.", file=sys.stderr)
     serve(library, listener)
+    return 0
+
+
+def _export(file: Path, words: list[Path]) -> int:
+    if not words:
+        typed = f"`trueloop ui --export {file} runs/NAME`"
+        raise Misuse(f"Which runs? Nothing was written: type {typed}; `trueloop runs` lists them.")
+    if file.suffix != ".html":
+        raise Misuse(f"--export {file} is not a page. Nothing was written: name a file that ends in .html.")
+    file = writable(file, "--export")
+    runs = [find_run(str(word), Path("runs"), "exported") for word in words]
+    try:
+        from trueloop.ui.export_page import export_page
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"The page needs the package {error.name}: pip install 'trueloop[ui]'") from None
+    content = export_page(runs).encode()
+    write_file(file, content)
+    print(
+        f"{file}  {len(runs)} run{'s' if len(runs) > 1 else ''}, {len(content) / 1e6:.1f} MB; opens without a network"
+    )
     return 0

@@ -1,4 +1,6 @@
-// The data of pages. In an exported page, `data` elements hold the answers, and nothing is fetched.
+// The data of pages. An exported page has its answers in itself, and nothing is fetched.
+
+import { exported, isExported } from "ui/exported.js";
 
 function query(parameters) {
   // Runs are given by their id, which is encoded already.
@@ -10,13 +12,8 @@ function query(parameters) {
 }
 
 export async function get(page, parameters) {
+  if (isExported()) return exported((asked) => `${page}?${query(asked)}`, parameters);
   const address = `${page}?${query(parameters)}`;
-  const kept = document.getElementById("trueloop-data");
-  if (kept) {
-    const answers = JSON.parse(kept.textContent);
-    if (address in answers) return answers[address];
-    throw new Error("This is not part of the exported page.");
-  }
   const answer = await fetch(`/api/${address}`);
   const data = await answer.json();
   if (data && data.error) throw new Error(data.error);
@@ -25,7 +22,7 @@ export async function get(page, parameters) {
 
 // Calls changed(event) whenever the files of a run (of the folder, without one) change. Returns what ends it.
 export function live(run, changed) {
-  if (document.getElementById("trueloop-data")) return () => {};
+  if (isExported()) return () => {};
   const source = new EventSource(run ? `/api/live?run=${run}` : "/api/live");
   source.onmessage = (message) => changed(JSON.parse(message.data));
   return () => source.close();

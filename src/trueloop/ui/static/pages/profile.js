@@ -3,6 +3,7 @@
 import { get } from "ui/api.js";
 import { chart, plain } from "ui/chart.js";
 import { el } from "ui/dom.js";
+import { isExported } from "ui/exported.js";
 import { count, number } from "ui/format.js";
 import { gap, prose } from "ui/text.js";
 import { color } from "ui/theme.js";
@@ -167,7 +168,7 @@ function tables(root, profile, run) {
 
 function handOver(root, data, run) {
   const size = data.trace.bytes;
-  const exported = document.getElementById("trueloop-data");
+  const exported = isExported();
   root.append(el("section", {}, el("h2", {}, "Perfetto"), size ? [el("p", {}, "Perfetto shows every operation and kernel of the trace. Download it, open ", el("b", {}, "ui.perfetto.dev"), " and drop the file there: it is read by your browser and sent nowhere."),
     exported ? el("p", { class: "soft" }, "The trace is not part of this exported page.") : el("a", { class: "button", href: `/api/trace?run=${run}`, download: "trace.json" }, `Download trace.json (${bytes(size)})`)]
     : gap("There is no trace in the folder of this run. `--trace` writes one:", data.command)));
