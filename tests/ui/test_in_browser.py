@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ ROOT = Path(__file__).parent.parent.parent
 SHOTS = ROOT / "build" / "ui"
 HTML = "<img src=x onerror=alert(1)>"
 Opened = Callable[..., Any]
+Served = Callable[[Path], str]
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +38,14 @@ def chromium() -> Iterator[Any]:
 
 
 @pytest.fixture
-def opened(chromium: Any) -> Iterator[Opened]:
+def served() -> Iterator[Callable[[Path], str]]:
+    """Serves a folder until the test's pages are closed."""
+    with ExitStack() as stack:
+        yield lambda folder: stack.enter_context(serving(folder))
+
+
+@pytest.fixture
+def opened(chromium: Any, served: Served) -> Iterator[Opened]:
     """Opens an address; at the end, nothing may have gone wrong on any page."""
     watched = []
 
@@ -116,7 +125,7 @@ def test_from_the_table_to_a_run_and_its_finding(opened: Opened, address: str) -
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     page.mouse.down()
     page.mouse.up()
-    page.wait_for_function("document.activeElement.matches('article.finding')")
+    page.wait_for_function("() => document.activeElement.matches('article.finding')")
     link = page.locator("article.finding a").first
     assert "/source?line=" in (link.get_attribute("href") or "")
 
@@ -167,71 +176,71 @@ def test_the_theme_is_switched_and_kept(opened: Opened, address: str) -> None:
     assert shown_problems(page) == []
 
 
-def test_a_run_that_runs_is_followed(opened: Opened, tmp_path: Path) -> None:
+def test_a_run_that_runs_is_followed(opened: Opened, served: Served, tmp_path: Path) -> None:
     """A live run: the page shows each new row by itself; each wait ends with its condition."""
     (tmp_path / "runs").mkdir()
-    with serving(tmp_path / "runs") as address:
-        listing = opened(address)
-        assert "There are no runs" in listing.locator("main").inner_text()
-        sets = ["--set", "epochs=400", "--set", "log_every=5"]
-        command = [sys.executable, "-m", "trueloop", "train", "digits", *sets, "--name", "live"]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, env=environment)
-        try:
-            listing.get_by_role("link", name="live").wait_for()
-            listing.locator(".state-running").wait_for()
-            page = opened(address, "#/run/live")
-            step = "document.querySelectorAll('.tiles dd')[1].textContent"
-            page.wait_for_function(f"{step} && !{step}.startsWith('0 ')")
-            first = page.evaluate(step)
-            page.wait_for_function(f"{step} !== {json.dumps(first)}")
-            page.wait_for_selector(".tiles dt:text('left')")
-        finally:
-            process.terminate()
-            process.wait(timeout=120)
-        page.locator(".tiles .state-stopped").wait_for()
+    address = served(tmp_path / "runs")
+    listing = opened(address)
+    assert "There are no runs" in listing.locator("main").inner_text()
+    sets = ["--set", "epochs=400", "--set", "log_every=5"]
+    command = [sys.executable, "-m", "trueloop", "train", "digits", *sets, "--name", "live"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, env=environment)
+    try:
+        listing.get_by_role("link", name="live").wait_for()
+        listing.locator(".state-running").wait_for()
+        page = opened(address, "#/run/live")
+        step = "document.querySelectorAll('.tiles dd')[1].textContent"
+        page.wait_for_function(f"() => {step} && !{step}.startsWith('0 ')")
+        first = page.evaluate(step)
+        page.wait_for_function(f"() => {step} !== {json.dumps(first)}")
+        page.wait_for_selector(".tiles dt:text('left')")
+    finally:
+        process.terminate()
+        process.wait(timeout=120)
+    page.locator(".tiles .state-stopped").wait_for()
 
 
-def test_an_appended_row_is_seen_within_two_seconds(opened: Opened, tmp_path: Path) -> None:
+def test_an_appended_row_is_seen_within_two_seconds(opened: Opened, served: Served, tmp_path: Path) -> None:
     run = make_run(tmp_path, "a", [row(step, 1.0) for step in range(1, 20)], status="running")
-    with serving(tmp_path) as address:
-        page = opened(address, "#/run/a")
-        page.wait_for_selector(".plot[data-drawn]")
-        seen = "() => [...document.querySelectorAll('.tiles dd')].some((each) => each.textContent === '7.125')"
-        with (run / "metrics.jsonl").open("a") as file:
-            file.write(row(20, 7.125) + "\n")
-        # Two seconds are the promise where the machine is not busy with other work.
-        page.wait_for_function(seen, timeout=2000 if os.getloadavg()[0] < (os.cpu_count() or 1) else PATIENCE)
+    address = served(tmp_path)
+    page = opened(address, "#/run/a")
+    page.wait_for_selector(".plot[data-drawn]")
+    seen = "() => [...document.querySelectorAll('.tiles dd')].some((each) => each.textContent === '7.125')"
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write(row(20, 7.125) + "\n")
+    # Two seconds are the promise where the machine is not busy with other work.
+    page.wait_for_function(seen, timeout=2000 if os.getloadavg()[0] < (os.cpu_count() or 1) else PATIENCE)
 
 
-def test_a_thousand_runs(opened: Opened, tmp_path: Path) -> None:
-    with serving(make_runs(tmp_path, 1000)) as address:
-        page = opened(address)
-        assert "1,000 runs" in page.locator(".title").inner_text()
-        assert page.locator("tbody tr").count() == 50
-        page.get_by_role("button", name="Next").click()
-        assert "51–100 of 1,000" in page.locator(".pager").inner_text()
-        page.get_by_label("Group by").select_option("lr")
-        assert page.locator("table.groups tbody tr").count() == 5
-        assert page.locator("table.groups tbody tr td").all_inner_texts()[1] == "200"
-        page.screenshot(path=SHOTS / "thousand-runs.png", full_page=True)
-        assert shown_problems(page) == []
+def test_a_thousand_runs(opened: Opened, served: Served, tmp_path: Path) -> None:
+    address = served(make_runs(tmp_path, 1000))
+    page = opened(address)
+    assert "1,000 runs" in page.locator(".title").inner_text()
+    assert page.locator("tbody tr").count() == 50
+    page.get_by_role("button", name="Next").click()
+    assert "51–100 of 1,000" in page.locator(".pager").inner_text()
+    page.get_by_label("Group by").select_option("lr")
+    assert page.locator("table.groups tbody tr").count() == 5
+    assert page.locator("table.groups tbody tr td").all_inner_texts()[1] == "200"
+    page.screenshot(path=SHOTS / "thousand-runs.png", full_page=True)
+    assert shown_problems(page) == []
 
 
-def test_a_million_steps_and_full_resolution_where_zoomed(opened: Opened, tmp_path: Path) -> None:
+def test_a_million_steps_and_full_resolution_where_zoomed(opened: Opened, served: Served, tmp_path: Path) -> None:
     write_run(tmp_path / "million", 1_000_000)
-    with serving(tmp_path) as address:
-        page = opened(address, "#/run/million")
-        page.wait_for_selector(".plot[data-drawn]")
-        page.wait_for_function("document.querySelector('.note').textContent.startsWith('1,000,000 points')")
-        body = "document.querySelector('.plot')"
-        page.evaluate(f"Plotly.relayout({body}, {{'xaxis.range[0]': 500000, 'xaxis.range[1]': 500300}})")
-        page.wait_for_function(f"{body}.dataset.points === '303'")
-        assert page.evaluate(f"{body}.data[0].x.includes(500123)")
-        page.screenshot(path=SHOTS / "million-steps-zoomed.png")
+    address = served(tmp_path)
+    page = opened(address, "#/run/million")
+    page.wait_for_selector(".plot[data-drawn]")
+    page.wait_for_function("() => document.querySelector('.note').textContent.startsWith('1,000,000 points')")
+    body = "document.querySelector('.plot')"
+    page.evaluate(f"Plotly.relayout({body}, {{'xaxis.range[0]': 500000, 'xaxis.range[1]': 500300}})")
+    page.wait_for_function(f"() => {body}.dataset.points === '303'")
+    assert page.evaluate(f"{body}.data[0].x.includes(500123)")
+    page.screenshot(path=SHOTS / "million-steps-zoomed.png")
 
 
-def test_hostile_names_and_values_are_text(opened: Opened, tmp_path: Path) -> None:
+def test_hostile_names_and_values_are_text(opened: Opened, served: Served, tmp_path: Path) -> None:
     finding = {
         "code": HTML,
         "name": HTML,
@@ -249,17 +258,17 @@ def test_hostile_names_and_values_are_text(opened: Opened, tmp_path: Path) -> No
         (run / "report.json").write_text(json.dumps({"findings": [{**finding, "diff": f"+{HTML}", "source": HTML}]}))
         (run / "console.log").write_text(HTML * 3)
     (tmp_path / "link").symlink_to("/etc")
-    with serving(tmp_path) as address:
-        page = opened(address)
-        assert HTML in page.locator("tbody").inner_text()
-        page.locator("tbody th a").first.click()
-        page.wait_for_selector(".plot[data-drawn]")
-        assert HTML in page.locator("article.finding").inner_text()
-        page.goto(address)
-        page.wait_for_selector("tbody")
-        for box in page.get_by_role("checkbox").all()[:2]:
-            box.check()
-        page.get_by_role("link", name="Compare 2 runs").click()
-        page.wait_for_selector(".page-compare .plot[data-drawn]")
-        assert page.locator("img").count() == 0
-        assert shown_problems(page) == []
+    address = served(tmp_path)
+    page = opened(address)
+    assert HTML in page.locator("tbody").inner_text()
+    page.locator("tbody th a").first.click()
+    page.wait_for_selector(".plot[data-drawn]")
+    assert HTML in page.locator("article.finding").inner_text()
+    page.goto(address)
+    page.wait_for_selector("tbody")
+    for box in page.get_by_role("checkbox").all()[:2]:
+        box.check()
+    page.get_by_role("link", name="Compare 2 runs").click()
+    page.wait_for_selector(".page-compare .plot[data-drawn]")
+    assert page.locator("img").count() == 0
+    assert shown_problems(page) == []

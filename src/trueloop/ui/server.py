@@ -164,7 +164,7 @@ async def _run_events(library: Library, name: str, request: Request) -> AsyncIte
     complete = True
     quiet = 0
     yield b": connected\n\n"
-    while not await request.is_disconnected():
+    while not (request.app.state.stopping() or await request.is_disconnected()):
         try:
             now = await run_in_threadpool(library.state, name)
             if now != state or not complete:
@@ -187,7 +187,7 @@ async def _folder_events(library: Library, request: Request) -> AsyncIterator[by
     await run_in_threadpool(library.changes, seen)
     quiet = 0
     yield b": connected\n\n"
-    while not await request.is_disconnected():
+    while not (request.app.state.stopping() or await request.is_disconnected()):
         began = time.monotonic()
         changed = await run_in_threadpool(library.changes, seen)
         if changed:
@@ -240,7 +240,7 @@ def _safe_headers() -> tuple[tuple[bytes, bytes], ...]:
     return tuple((name.encode(), value.encode()) for name, value in headers.items())
 
 
-def create_app(library: Library) -> Starlette:
+def create_app(library: Library, stopping: Callable[[], bool] = lambda: False) -> Starlette:
     data = [Route(f"/api/{page.name}", _answer(page, library)) for page in PAGES]
     routes = [
         Route("/", _page),
@@ -256,7 +256,9 @@ def create_app(library: Library) -> Starlette:
         Middleware(_Headers),
         Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS, www_redirect=False),
     ]
-    return Starlette(routes=routes, middleware=middleware)
+    app = Starlette(routes=routes, middleware=middleware)
+    app.state.stopping = stopping
+    return app
 
 
 def listen(port: int) -> socket.socket:
@@ -275,7 +277,8 @@ def listen(port: int) -> socket.socket:
 
 def serve(library: Library, listener: socket.socket) -> None:
     """Until Ctrl-C or SIGTERM."""
-    config = uvicorn.Config(
-        create_app(library), log_level="warning", lifespan="off", access_log=False, timeout_graceful_shutdown=1
-    )
-    uvicorn.Server(config).run(sockets=[listener])
+    # Pages that listen for events must not hold up the end.
+    app = create_app(library, lambda: server.should_exit)
+    config = uvicorn.Config(app, log_level="warning", lifespan="off", access_log=False, timeout_graceful_shutdown=5)
+    server = uvicorn.Server(config)
+    server.run(sockets=[listener])
