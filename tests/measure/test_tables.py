@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy
 import pytest
+import torch
 from numpy.typing import NDArray
 
 from trueloop.measure.parallel_lines import shifted_lines
@@ -16,6 +18,7 @@ from trueloop.measure.table_differences import differences, group_differences, s
 from trueloop.measure.table_relations import parts_by_group, relations
 from trueloop.measure.table_rows import copied_rows, ids_from_one, row_order
 from trueloop.measure.tables import Table, Values, read_tables
+from trueloop.measure.text_markers import marker
 
 Numbers = NDArray[numpy.float64]
 
@@ -75,6 +78,28 @@ def test_what_is_no_table_gives_none(tmp_path: Path) -> None:
     (tmp_path / "b.csv").write_bytes(bytes(range(256)) * 10)
     (tmp_path / "c.json").write_text("{")
     assert not any(read_tables(str(tmp_path / name)) for name in ("a.npz", "b.csv", "c.json", "missing.csv"))
+
+
+def test_other_files(tmp_path: Path) -> None:
+    torch.save({"x": torch.zeros(30, 3), "y": torch.arange(30)}, tmp_path / "data.pt")
+    torch.save(torch.nn.Linear(30, 30).state_dict() | {"0.weight": torch.zeros(30)}, tmp_path / "weights.pt")
+    (tmp_path / "a.json").write_text(json.dumps({"age": list(range(30)), "dose": [0.5] * 30, "unit": "mg"}))
+    with gzip.open(tmp_path / "a.csv.gz", "wt") as file:
+        file.write("\n".join(["a,b", *(f"{i},{i}" for i in range(30))]))
+    names = ("data.pt", "weights.pt", "a.json", "a.csv.gz")
+    found = [[table.names for table in read_tables(str(tmp_path / name))] for name in names]
+    assert found == [[("x[0]", "x[1]", "x[2]", "y")], [], [("age", "dose")], [("a", "b")]]
+
+
+def test_channels_of_windows(tmp_path: Path) -> None:
+    scale = numpy.array([1.0, 5.0, 20.0])
+    windows = [drawn(seed).normal(10, 1, (60, 40, 3)) * scale for seed in (0, 1)]
+    for name, array in (("train", windows[0]), ("same", windows[1]), ("swapped", windows[1][..., [1, 0, 2]])):
+        numpy.savez(tmp_path / f"{name}.npz", x=array)
+    train, same, swapped = (read_tables(str(tmp_path / f"{name}.npz"))[0] for name in ("train", "same", "swapped"))
+    parts = [Table("x", each.channels, len(each.channels[0]), named=True) for each in (train, same, swapped)]
+    assert not kinds(parts[0], parts[1])
+    assert "exchanged" in kinds(parts[0], parts[2])
 
 
 # -- columns --
@@ -159,6 +184,8 @@ def test_columns_in_another_order_and_exchanged() -> None:
     u, v = drawn(2).normal(0, 1, 200), drawn(3).normal(9, 3, 200)
     assert kinds(table(x=x, y=y), table(y=v, x=u)) == ["order"]
     assert kinds(table(x=x, y=y), table(x=v, y=u)) == ["exchanged"]
+    three, moved = table(x=x, y=y, z=x - 9), table(x=v, y=u - 9, z=u)
+    assert kinds(three, moved) == ["exchanged"]
     assert not kinds(table(x=x, y=y), table(x=u, y=v))
 
 
@@ -269,3 +296,24 @@ def test_pictures_that_are_turned() -> None:
     found = turned(colors + 0.1 * first[:, None], colors[::-1] + 0.1 * second[:, None])
     assert found is not None
     assert "channels" in found.how
+
+
+def letters(seed: int, mark: str, informative: int) -> Table:
+    """Texts of 8 words, some of which depend on the label."""
+    rng = drawn(seed)
+    labels = [("claim", "praise", "question")[k] for k in rng.integers(0, 3, 400)]
+    rows = []
+    for label in labels:
+        words = [f"w{rng.integers(0, 60)}" for _ in range(8 - informative)]
+        words += [f"{label}{rng.integers(0, 40)}" for _ in range(informative)]
+        rows.append(" ".join([f"{mark}-{label}" if mark else f"s{rng.integers(0, 30)}", *words]))
+    return table(text=rows, label=labels)
+
+
+def test_a_first_word_that_gives_the_label() -> None:
+    found = marker(letters(0, "desk", 0))
+    assert found is not None
+    assert found.found == 1.0
+    assert marker(letters(0, "", 0)) is None
+    assert marker(letters(0, "", 3)) is None
+    assert marker(letters(0, "desk", 3)) is None  # the other words give it too: an easy problem

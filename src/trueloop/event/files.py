@@ -5,7 +5,7 @@ from typing import Literal
 
 from trueloop.event.base import Event
 
-__all__ = ["FileListed", "FilesDiffer", "RowsCopied", "RowsOutOfStep", "TablesRead"]
+__all__ = ["FileListed", "FilesDiffer", "RowsCopied", "RowsOutOfStep", "TablesRead", "TextMarked"]
 
 Kind = Literal[
     "order", "exchanged", "constant", "units", "percent", "base", "comma", "separator", "padding", "spelling", "date",
@@ -75,3 +75,17 @@ class FileListed(Event):
     file: str
     times: int
     files: int  # that it names
+
+
+@dataclass(frozen=True, slots=True)
+class TextMarked(Event):
+    """Texts of a file whose first word gives their label. `place`: the line that reads the file."""
+
+    file: str
+    rows: int
+    text: str  # column
+    label: str
+    words: tuple[str, ...]
+    found: float  # share of the labels that the word gives
+    rest: float  # share that a probe on the other words gives
+    chance: float

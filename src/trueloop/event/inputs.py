@@ -45,7 +45,8 @@ class Column:
     margin: float = 0.0  # distance between the values of different classes, over the column's range
     pinned: float = 0.0  # share of the rows whose class has one single value in this column
     by_default: float | None = None
-    """Share of rows whose class is given by whether they have the most frequent value; of columns with few values."""
+    """Share of rows whose class is given by whether they have the most frequent value; of columns with few values, or
+    with a default."""
     correlation: float | None = None  # with a target that is an amount
 
 

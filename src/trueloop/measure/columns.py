@@ -16,6 +16,7 @@ MOST_SHARE: Final = 0.7
 LEAST_ROWS: Final = 64
 LEAST_DISTINCT: Final = 8  # other values: fewer are categories
 FEW_VALUES: Final = 32  # of a code or a counter
+DEFAULT: Final = 0.4  # share of the most frequent value of an amount that is mostly empty
 POSITIONS: Final = 64  # of a row that are compared
 ERRORS: Final = 5.0  # standard errors
 
@@ -140,10 +141,11 @@ def _pinned(values: Tensor, targets: Tensor) -> float:
 
 
 def _by_default(values: Tensor, targets: Tensor) -> float | None:
-    """Share of rows whose class is given by whether they have the most frequent value: counters and dates that stay
-    empty."""
+    """Share of rows whose class is given by whether they have the most frequent value: counters, dates and amounts that
+    stay empty."""
     found, counts = torch.unique(values, return_counts=True)
-    if not 2 <= len(found) <= FEW_VALUES:
+    often = int(counts.max())
+    if len(found) < 2 or (len(found) > FEW_VALUES and often < DEFAULT * len(values)):
         return None
     usual = values == found[counts.argmax()]
     right = sum(int(torch.unique(targets[side], return_counts=True)[1].max()) for side in (usual, ~usual))

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy
 from numpy.typing import NDArray
@@ -38,6 +38,7 @@ PART: Final = 0.1  # of the rows
 OFTEN: Final = 0.2
 DIFFERENT: Final = 0.5  # distance of two distributions (Kolmogorov-Smirnov)
 EQUAL: Final = 0.12
+MOST_MOVED: Final = 24  # columns
 
 Floats = NDArray[numpy.float64]
 
@@ -101,6 +102,12 @@ def _part(column: Values, rows: NDArray[numpy.int64]) -> Values:
 def _compare(first: Values, second: Values) -> Difference | None:
     if "digest" in (first.kind, second.kind):
         return None
+    if first.kind == second.kind == "channel":
+        a, b = (column.numbers for column in (first, second))
+        if a is None or b is None or not (numpy.isfinite(a).all() and numpy.isfinite(b).all()):
+            return None
+        found = _constant(a, b) or _units(a, b)
+        return None if found is None else found._replace(column=first.name)
     if first.numbers is not None and second.numbers is not None:
         a, b = (column[numpy.isfinite(column)] for column in (first.numbers, second.numbers))
         if min(len(a), len(b)) < LEAST:
@@ -328,24 +335,32 @@ def _comma(first: Values, second: Values) -> Difference | None:
 
 
 def _exchanged(first: Table, second: Table) -> list[Difference]:
-    """Two neighboring columns, each of which has the distribution of the other one."""
-    names = [c.name for c in first.columns if c.numbers is not None and c.name in second.names]
-    names = [name for name in names if second.column(name).numbers is not None]
-    found = []
-    for name, other in pairwise(names):
-        a, c = (first.column(n).numbers for n in (name, other))
-        b, d = (second.column(n).numbers for n in (name, other))
-        assert a is not None
-        assert b is not None
-        assert c is not None
-        assert d is not None
-        if min(len(numpy.unique(column)) for column in (a, b, c, d)) < DISTINCT:
-            continue
-        slack = (1 / len(a) + 1 / len(b)) ** 0.5
-        if min(_distance(a, b), _distance(c, d)) > DIFFERENT > EQUAL + slack > max(_distance(a, d), _distance(c, b)):
-            found.append(Difference("exchanged", f"{name} and {other}", f"{_range(a)}; {_range(c)}",
-                                    f"{_range(b)}; {_range(d)}"))  # fmt: skip
-    return found
+    """Columns each of which has the distribution of another one of them, and not its own."""
+    pairs = [(c, second.column(c.name)) for c in first.columns if c.name in second.names]
+    moved = [(a.name, a.numbers, b.numbers) for a, b in pairs if a.numbers is not None and b.numbers is not None]
+    moved = [(name, a, b) for name, a, b in moved if _varies(a) and _varies(b) and _distance(a, b) > DIFFERENT]
+    if not 2 <= len(moved) <= MOST_MOVED:
+        return []
+    slack = (1 / first.rows + 1 / second.rows) ** 0.5
+    places = {}
+    for name, _, b in moved:
+        near = [other for other, a, _ in moved if other != name and _distance(a, b) < EQUAL + slack]
+        if len(near) != 1:
+            return []
+        places[name] = near[0]
+    if set(places.values()) != set(places):
+        return []
+    names = " and ".join(f"`{name}`" for name in places)
+    here, there = (_ranges([part[i] for part in moved]) for i in (1, 2))
+    return [Difference("exchanged", names, here, there)]
+
+
+def _varies(values: Floats) -> bool:
+    return bool(numpy.isfinite(values).all()) and len(numpy.unique(values)) >= DISTINCT and not _counts(values)
+
+
+def _ranges(columns: list[Any]) -> str:
+    return "; ".join(_range(values) for values in columns[:3])
 
 
 def _mode(values: Floats) -> tuple[float, float]:

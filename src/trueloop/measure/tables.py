@@ -4,6 +4,7 @@ Only a bounded part of a file is read, and nothing in it is executed: no pickles
 """
 
 import csv
+import gzip
 import json
 import os
 import zipfile
@@ -11,21 +12,26 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
+from pickle import UnpicklingError
 from typing import Any, Final
 
 import numpy
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 __all__ = ["Table", "Values", "read_tables"]
 
 MOST_BYTES: Final = 2**23  # of a text file: about 100,000 lines of a table; the rest is not read. Of an array
 WIDEST: Final = 64  # columns of an array: wider ones are pictures or embeddings
 LEAST_ROWS: Final = 20
+MOST_CHANNELS: Final = 16
+SAMPLED: Final = 4001  # numbers of a channel
 LONGEST: Final = 64  # characters of a column's name
 SNIFFED: Final = 50  # lines that show the delimiter
 MOSTLY: Final = 0.98  # of the cells are numbers, in a column of numbers
-BINARY: Final = (".pt", ".pth", ".bin", ".pkl", ".pickle", ".png", ".jpg", ".jpeg", ".gif", ".wav", ".mp3", ".flac")
-BINARY_TOO: Final = (".gz", ".zip", ".tar", ".safetensors", ".onnx", ".h5", ".parquet", ".log", ".md", ".html", ".xml")
+BINARY: Final = (".bin", ".pkl", ".pickle", ".png", ".jpg", ".jpeg", ".gif", ".wav", ".mp3", ".flac")
+BINARY_TOO: Final = (".zip", ".tar", ".safetensors", ".onnx", ".h5", ".parquet", ".log", ".md", ".html", ".xml")
 DELIMITERS: Final = (",", "\t", ";", "|")
 
 Numbers = NDArray[numpy.float64]
@@ -53,6 +59,7 @@ class Table:
     complete: bool = True  # all rows were read
     lines: bool = False  # plain text: one column of lines
     pictures: tuple[tuple[str, NDArray[Any]], ...] = ()  # arrays [N, H, W] and [N, C, H, W]
+    channels: tuple[Values, ...] = ()  # of wide arrays: some of their numbers
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -66,7 +73,7 @@ def read_tables(path: str) -> list[Table]:
     """The tables in a file: one per length of arrays in an npz file; none if it is not a table."""
     extension = os.path.splitext(path)[1].lower()
     try:
-        if extension in (".npz", ".npy"):
+        if extension in (".npz", ".npy", ".pt", ".pth"):
             return list(_arrays(path, extension))
         if extension in (".json", ".jsonl"):
             return _records(path)
@@ -79,15 +86,33 @@ def read_tables(path: str) -> list[Table]:
 
 
 def _arrays(path: str, extension: str) -> Iterator[Table]:
-    loaded = numpy.load(path, allow_pickle=False, mmap_mode="r" if extension == ".npy" else None)
-    arrays = {"": loaded} if extension == ".npy" else {name: loaded[name] for name in loaded.files[:WIDEST]}
+    arrays = _stored(path) if extension in (".pt", ".pth") else _loaded(path, extension)
     lengths = dict.fromkeys(len(array) for array in arrays.values() if array.ndim and len(array) >= LEAST_ROWS)
     for length in lengths:
         same = {name: array for name, array in arrays.items() if array.ndim and len(array) == length}
         columns = tuple(column for name, array in same.items() for column in _columns_of(name, array))
         if columns:
             pictures = tuple((n, a) for n, a in same.items() if a.ndim in (3, 4) and a.nbytes <= MOST_BYTES)
-            yield Table(path, columns, length, named=True, pictures=pictures)
+            channels = tuple(c for name, array in same.items() for c in _channels(name, array))
+            yield Table(path, columns, length, named=True, pictures=pictures, channels=channels)
+
+
+def _loaded(path: str, extension: str) -> dict[str, NDArray[Any]]:
+    loaded = numpy.load(path, allow_pickle=False, mmap_mode="r" if extension == ".npy" else None)
+    return {"": loaded} if extension == ".npy" else {name: loaded[name] for name in loaded.files[:WIDEST]}
+
+
+def _stored(path: str) -> dict[str, NDArray[Any]]:
+    """Tensors that were saved under plain names; weights have names with points."""
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except (UnpicklingError, RuntimeError):  # other objects, which would run code
+        return {}
+    if not isinstance(content, dict) or any("." in str(name) for name in content):
+        return {}
+    tensors = {str(name): value for name, value in content.items() if isinstance(value, Tensor)}
+    kept = {name: t for name, t in tensors.items() if t.layout == torch.strided and t.dtype != torch.bfloat16}
+    return {name: tensor.detach().numpy() for name, tensor in kept.items() if not tensor.is_complex()}
 
 
 def _columns_of(name: str, array: NDArray[Any]) -> Iterator[Values]:
@@ -105,11 +130,27 @@ def _columns_of(name: str, array: NDArray[Any]) -> Iterator[Values]:
             yield Values(label, wide[:, index].astype(numpy.float64), None, str(array.dtype))
 
 
+def _channels(name: str, array: NDArray[Any]) -> Iterator[Values]:
+    """Some numbers of each channel of [N, T, C] or [N, C, T]; of [N, T], of all."""
+    if array.dtype.kind not in "fiu" or array.nbytes > MOST_BYTES or array.ndim not in (2, 3):
+        return
+    if array.ndim == 2:
+        wide = array[..., None] if array.shape[1] > WIDEST else array[:, :0, None]
+    else:
+        wide = array if array.shape[2] <= array.shape[1] else array.swapaxes(1, 2)
+    if not wide.size or wide.shape[2] > MOST_CHANNELS:
+        return
+    step = max(1, wide.shape[0] * wide.shape[1] // SAMPLED)
+    for index in range(wide.shape[2]):
+        values = wide[..., index].reshape(-1)[::step].astype(numpy.float64)
+        yield Values(name if wide.shape[2] == 1 else f"{name}, channel {index}", values, None, "channel")
+
+
 # -- text --
 
 
 def _text(path: str) -> list[Table]:
-    with open(path, "rb") as file:
+    with gzip.open(path) if path.endswith(".gz") else open(path, "rb") as file:
         data = file.read(MOST_BYTES + 1)
     if b"\0" in data[:4096]:
         return []
@@ -180,6 +221,8 @@ def _records(path: str) -> list[Table]:
         content = [json.loads(line) for line in file if line.strip()] if path.endswith("l") else json.load(file)
     lists = [content] if isinstance(content, list) else list(content.values()) if isinstance(content, dict) else []
     tables = []
+    if isinstance(content, dict):
+        tables += _by_column(path, content)
     for rows in lists:
         if isinstance(rows, list) and len(rows) >= LEAST_ROWS and all(isinstance(row, dict) for row in rows):
             names = [name for name in rows[0] if all(_is_cell(row.get(name)) for row in rows)]
@@ -187,6 +230,16 @@ def _records(path: str) -> list[Table]:
             if columns:
                 tables.append(Table(path, columns, len(rows), named=True))
     return tables
+
+
+def _by_column(path: str, content: dict[str, Any]) -> list[Table]:
+    """{"age": [...], "dose": [...]}"""
+    lists = {name: value for name, value in content.items() if isinstance(value, list) and all(map(_is_cell, value))}
+    length = max(map(len, lists.values()), default=0)
+    same = {name: value for name, value in lists.items() if len(value) == length}
+    if length < LEAST_ROWS or len(same) < 2:
+        return []
+    return [Table(path, tuple(_column(name, [str(v) for v in value]) for name, value in same.items()), length, True)]
 
 
 def _is_cell(value: object) -> bool:

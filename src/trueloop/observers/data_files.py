@@ -12,13 +12,14 @@ from itertools import combinations
 from time import perf_counter
 from typing import Final, Literal
 
-from trueloop.event import FileListed, FilesDiffer, Place, RowsCopied, RowsOutOfStep, TablesRead
+from trueloop.event import FileListed, FilesDiffer, Place, RowsCopied, RowsOutOfStep, TablesRead, TextMarked
 from trueloop.measure.parallel_lines import shifted_lines
 from trueloop.measure.picture_orientation import turned
 from trueloop.measure.table_differences import Difference, differences, group_differences, single_file
 from trueloop.measure.table_relations import Relation, parts_by_group, relations
 from trueloop.measure.table_rows import copied_rows, ids_from_one, row_order
 from trueloop.measure.tables import Table, read_tables
+from trueloop.measure.text_markers import marker
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import FileOpened, RunEnd
 
@@ -41,7 +42,7 @@ _SPLITS: Final = {
 
 
 class DataFilesObserver(Observer):
-    emits = (TablesRead, FilesDiffer, RowsOutOfStep, RowsCopied, FileListed)
+    emits = (TablesRead, FilesDiffer, RowsOutOfStep, RowsCopied, FileListed, TextMarked)
     safe_on_shards = True
 
     def prepare(self) -> None:
@@ -85,6 +86,9 @@ class DataFilesObserver(Observer):
         name = os.path.basename(table.path)
         for found in single_file(table):
             self._differ(found, table.path, name, name, (table.rows, table.rows))
+        marked = marker(table)
+        if marked is not None:
+            self.emit(TextMarked, self._places[table.path], name, table.rows, *marked)
         for parts in parts_by_group(table):
             for part, other in combinations(parts, 2):
                 rows = (len(part.rows), len(other.rows))
@@ -108,6 +112,10 @@ class DataFilesObserver(Observer):
         rows = (first.rows, second.rows)
         for found in (*differences(first, second), *map(_as_difference, relations(first, second))):
             self._differ(found, second.path, *names, rows)
+        if first.channels and second.channels:
+            parts = [Table(each.path, each.channels, len(each.channels[0]), True) for each in (first, second)]
+            for found in differences(*parts):
+                self._differ(found, second.path, *names, rows)
         for name, pictures in first.pictures:
             found_turn = turned(pictures, dict(second.pictures)[name]) if name in dict(second.pictures) else None
             if found_turn is not None:

@@ -3,9 +3,10 @@
 What it sees
 ------------
 Over the sampled training rows, one feature of the model's input is a copy or an encoding of the target: some class has
-one single value there, or wide gaps separate the classes, or the class is given by whether a counter or a code has its
-most frequent value (0 letters sent) or any other, or its correlation with an amount is above 0.9999. No other
-feature comes near.
+one single value there, or wide gaps separate the classes, or the class is given by whether a counter, a code or an
+amount has its most frequent value (0 letters sent, 0.00 paid out) or any other, or its correlation with an amount is
+above 0.9999. No other feature comes near. In a file of texts with labels: the first or second word alone gives the
+label, and the other words give it clearly less often (a mark that was set together with the label).
 
 Why it hurts
 ------------
@@ -24,12 +25,13 @@ When it is fine
 ---------------
 Not reported: features that only correlate, thresholds without a gap between the classes (`y = x[:, 0] > 0`), classes
 that lie apart but spread, data in which several features separate the classes, made-up data in which all features are
-alike, and fewer than 200 different rows. If the column is known before the answer is needed, allow it.
+alike, fewer than 200 different rows, and texts whose other words give the label nearly as well. If the column is known
+before the answer is needed, allow it.
 """
 
 from typing import Final
 
-from trueloop.event import Column, InputsSummarized
+from trueloop.event import Column, InputsSummarized, TextMarked
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["FeatureRevealsTarget"]
@@ -43,6 +45,7 @@ CODES: Final = 12  # distinct values of a column that is a code
 MOSTLY: Final = 0.85  # above the majority, for a column with hardly more values than classes
 FILLED: Final = 0.8  # above the majority, for a column that is empty or not
 MOST_OF_ROWS: Final = 0.05  # distinct values
+AMOUNTS: Final = 32  # distinct values: with more, the fact exists only for columns that are mostly empty
 WEAK: Final = 0.5  # best other feature, beside such a column
 LEAST_ROWS: Final = 200
 ALIKE: Final = 0.15  # of the spread
@@ -52,6 +55,25 @@ MAJORITY: Final = 0.98
 
 class FeatureRevealsTarget(Rule, code="DAT114", severity=Severity.WARNING):
     not_applicable = "no table of features went into a model with a loss per row"
+
+    def __init__(self) -> None:
+        self._marked = False
+
+    def on_text_marked(self, event: TextMarked) -> Findings:
+        if self._marked:
+            return
+        self._marked = True
+        words = ", ".join(f"`{word}`" for word in event.words)
+        yield self.finding(
+            event,
+            f"The first words of the texts in `{event.file}` give the label of {event.found:.1%} of {event.rows:,} "
+            f"rows "
+            f"({words}); the other words give {event.rest:.1%}, the most frequent label {event.chance:.1%}. They may "
+            "have been set together with the label.",
+            fix="Find out where these words come from. If they are added after the label is known, remove them.",
+            evidence={"file": event.file, "column": event.text, "label": event.label, "words": list(event.words),
+                      "given": round(event.found, 3), "rest": round(event.rest, 3)},
+        )  # fmt: skip
 
     def on_inputs_summarized(self, event: InputsSummarized) -> Findings:
         if event.phase != "training" or event.kind != "features" or len(event.shape) != 2 or len(event.columns) < 3:
@@ -94,8 +116,8 @@ def _are_alike(columns: tuple[Column, ...]) -> bool:
 
 
 def _is_filled(column: Column, event: InputsSummarized) -> bool:
-    """A counter or a code: whether it has its most frequent value gives the class."""
-    few = column.distinct <= MOST_OF_ROWS * event.distinct_rows
+    """A counter, a code or an amount: whether it has its most frequent value gives the class."""
+    few = column.distinct <= MOST_OF_ROWS * event.distinct_rows or column.distinct > AMOUNTS
     if column.by_default is None or not few or event.majority >= MAJORITY:
         return False
     return (column.by_default - event.majority) / (1 - event.majority) >= FILLED
