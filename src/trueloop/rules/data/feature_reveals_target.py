@@ -44,6 +44,8 @@ PINNED: Final = 0.05
 CODES: Final = 12  # distinct values of a column that is a code
 MOSTLY: Final = 0.85  # above the majority, for a column with hardly more values than classes
 FILLED: Final = 0.8  # above the majority, for a column that is empty or not
+FILLED_AND_PREDICTS: Final = 0.7  # the same, if its value nearly gives the class
+NEARLY: Final = 0.9
 MOST_OF_ROWS: Final = 0.05  # distinct values
 AMOUNTS: Final = 32  # distinct values: with more, the fact exists only for columns that are mostly empty
 WEAK: Final = 0.5  # best other feature, beside such a column
@@ -120,7 +122,8 @@ def _is_filled(column: Column, event: InputsSummarized) -> bool:
     few = column.distinct <= MOST_OF_ROWS * event.distinct_rows or column.distinct > AMOUNTS
     if column.by_default is None or not few or event.majority >= MAJORITY:
         return False
-    return (column.by_default - event.majority) / (1 - event.majority) >= FILLED
+    least = FILLED_AND_PREDICTS if _score(column, event) >= NEARLY else FILLED
+    return (column.by_default - event.majority) / (1 - event.majority) >= least
 
 
 def _score(column: Column, event: InputsSummarized) -> float:
