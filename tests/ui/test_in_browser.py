@@ -144,7 +144,7 @@ def test_sort_filter_group_and_compare(opened: Opened, address: str) -> None:
         box.check()
     page.get_by_role("link", name="Compare 2 runs").click()
     page.wait_for_selector(".page-compare .plot[data-drawn]")
-    assert "differs from step" in page.locator("ul.lines").inner_text()
+    assert "differs from step" in page.locator("ul.sentences").inner_text()
     page.goto(address)
     page.get_by_label("Group by").select_option("lr")
     cells = page.locator("table.groups tbody tr").first.locator("td").all_inner_texts()

@@ -98,7 +98,7 @@ function panel(grid, metric, view, marks, ask) {
   function layout() {
     const bad = curves().flatMap(([, found]) => found.bad).slice(0, 20);
     return {
-      xaxis: { title: { text: AXIS_TITLES[view.x], font: { size: 12, color: color("soft") }, standoff: 6 }, ...(state.range ? { range: [...state.range] } : { autorange: true }) },
+      xaxis: { tickformat: view.x === "seconds" ? "" : ",d", title: { text: AXIS_TITLES[view.x], font: { size: 12, color: color("soft") }, standoff: 6 }, ...(state.range ? { range: [...state.range] } : { autorange: true }) },
       yaxis: valueAxis(curves().flatMap(([, found]) => found.y), isLog()),
       shapes: bad.map((at) => ({ type: "line", x0: at, x1: at, yref: "paper", y0: 0, y1: 1, line: { color: color("error"), width: 1, dash: "dot" } })),
       showlegend: curves().length > 1,

@@ -8,7 +8,7 @@ export function number(value, digits = 4) {
   if (!Number.isFinite(value)) return String(value);
   if (Number.isInteger(value) && Math.abs(value) < 1e7) return value.toLocaleString("en-US").replace("-", MINUS);
   const size = Math.abs(value);
-  const text = size !== 0 && (size < 1e-3 || size >= 1e7) ? value.toExponential(Math.max(0, digits - 2)) : String(Number(value.toPrecision(digits)));
+  const text = size !== 0 && (size < 1e-3 || size >= 1e7) ? value.toExponential(Math.max(0, digits - 2)).replace(/\.?0+e/, "e") : String(Number(value.toPrecision(digits)));
   return text.replace("-", MINUS).replace("e+", "e");
 }
 

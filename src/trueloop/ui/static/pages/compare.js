@@ -66,7 +66,7 @@ export async function show(root, route) {
     const at = first.length && view.series.endsWith("/loss") && !view.group ? Math.min(...first) : null;
     return {
       height: 420, showlegend: route.runs.length <= 20 || Boolean(view.group), hovermode: route.runs.length <= 12 ? "x unified" : "closest",
-      xaxis: { title: { text: AXIS_TITLES[view.x], font: { size: 12, color: color("soft") }, standoff: 6 }, ...(view.range ? { range: [...view.range] } : { autorange: true }) },
+      xaxis: { tickformat: view.x === "seconds" ? "" : ",d", title: { text: AXIS_TITLES[view.x], font: { size: 12, color: color("soft") }, standoff: 6 }, ...(view.range ? { range: [...view.range] } : { autorange: true }) },
       yaxis: valueAxis(values(), isLog()), legend: { y: -0.16 },
       shapes: at === null ? [] : [{ type: "line", x0: at, x1: at, yref: "paper", y0: 0, y1: 1, line: { color: color("soft"), width: 1, dash: "dot" } }],
       annotations: at === null ? [] : [{ x: at, xanchor: "left", y: 1, yref: "paper", yanchor: "top", showarrow: false, text: `first difference: step ${count(at)}`, font: { size: 12, color: color("soft") } }],
@@ -100,7 +100,7 @@ export async function show(root, route) {
     const sentences = data.losses.slice(0, 12).map((each) => el("li", {}, each.sentence));
     const more = data.losses.length - sentences.length;
     replace(verdict, el("h2", {}, "Verdict"), table, data.verdict ? el("p", { class: "message" }, data.verdict) : null,
-      el("ul", { class: "lines" }, sentences, more > 0 ? el("li", { class: "soft" }, `and ${count(more)} more runs`) : null),
+      el("ul", { class: "sentences" }, sentences, more > 0 ? el("li", { class: "soft" }, `and ${count(more)} more runs`) : null),
       data.cut.length ? el("p", { class: "soft" }, `Only a part of ${data.cut.join(", ")} was compared: it is very long.`) : null);
   }
 
