@@ -33,7 +33,7 @@ ROOMS: dict[str, str] = {
     "kernels": "torch",
     "engine": "words torch torch_private measure data parallel checkpoint kernels",
     "track": "words report",
-    "doctor": "words torch torch_private taps observers rules crash report parallel",
+    "doctor": "words torch torch_private taps observers rules crash report parallel track",
     "experiment": "words torch doctor",
     "session": "words torch torch_private measure data parallel checkpoint engine track rules report doctor",
     "sweep": "words session track",

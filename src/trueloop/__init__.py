@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from trueloop.data.tensors import Tensors as Tensors
     from trueloop.doctor.magics import load_ipython_extension as load_ipython_extension
     from trueloop.doctor.watch import Watch as Watch
-    from trueloop.doctor.watch import watch as watch
     from trueloop.engine.accumulate import accumulate as accumulate
     from trueloop.engine.checkpoints import Checkpoints as Checkpoints
     from trueloop.engine.loop import Loop as Loop
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from trueloop.finding import Finding as Finding
     from trueloop.finding import Severity as Severity
     from trueloop.hook import Hook as Hook
+    from trueloop.hook import log as log
     from trueloop.inference.load import Loaded as Loaded
     from trueloop.inference.load import load as load
     from trueloop.recipe.recipe import Recipe as Recipe
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from trueloop.session.own_loop import session as session
     from trueloop.session.train import resume as resume
     from trueloop.session.train import train as train
+    from trueloop.session.watched import watch as watch
 
 __all__ = [
     "Checkpoints",
@@ -55,6 +56,7 @@ __all__ = [
     "accumulate",
     "load",
     "load_ipython_extension",
+    "log",
     "resume",
     "session",
     "set_rate",
@@ -86,11 +88,12 @@ _HOME: Final = {
     "accumulate": "trueloop.engine.accumulate",
     "load": "trueloop.inference.load",
     "load_ipython_extension": "trueloop.doctor.magics",
+    "log": "trueloop.hook",
     "resume": "trueloop.session.train",
     "session": "trueloop.session.own_loop",
     "set_rate": "trueloop.engine.schedule",
     "train": "trueloop.session.train",
-    "watch": "trueloop.doctor.watch",
+    "watch": "trueloop.session.watched",
 }
 
 

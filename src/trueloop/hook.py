@@ -12,7 +12,7 @@ numbers, in the first process only. Those with a `loop` get the run itself, in e
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -21,7 +21,7 @@ from trueloop.event import Event
 if TYPE_CHECKING:
     from trueloop.engine.loop import Loop
 
-__all__ = ["AGAIN", "Collapse", "Ending", "Hook", "Hooks", "Row", "Start"]
+__all__ = ["AGAIN", "Collapse", "Ending", "Hook", "Hooks", "Row", "Start", "log", "log_to", "stop_logging_to"]
 
 AGAIN: Final = "Start the script again to continue."  # How a loop of the user's own is resumed
 
@@ -163,3 +163,29 @@ class Hooks(Hook):
 
     def ended(self, ending: Ending) -> None:
         self._all("ended", ending)
+
+
+# -- values of the user's own, from anywhere in a script --
+
+LogListener = Callable[[Mapping[str, Any]], None]
+_listeners: Final[list[LogListener]] = []
+
+
+def log(**values: Any) -> None:
+    """Add numbers, or tensors with one element, to this step's row of metrics: `trueloop.log(entropy=entropy)`.
+
+    Under `trueloop check`, `trueloop.watch()`, `trueloop.session` and `trueloop train`; a script that runs by itself
+    ignores the call. `val_` or `test_` in front of a name makes it a value of an evaluation (of a checked script).
+    """
+    if _listeners:
+        _listeners[-1](values)
+
+
+def log_to(listener: LogListener) -> None:
+    """Send `log` there, until `stop_logging_to`; the latest listener gets the values."""
+    _listeners.append(listener)
+
+
+def stop_logging_to(listener: LogListener) -> None:
+    if listener in _listeners:
+        _listeners.remove(listener)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from trueloop.doctor.launch import Program
     from trueloop.finding import Finding
     from trueloop.results.check import Verdict
+    from trueloop.session.check_run import CheckRun
+    from trueloop.usercode.settings import Settings
 
 __all__ = ["add_rule_options", "check", "deliver_verdict", "parser", "program_of", "refuse_conflicts"]
 
@@ -45,6 +47,7 @@ def parser() -> Parser:
         "5,000 without a GPU, then 5%%)",
     )
     made.add_argument("--record", metavar="DIR", type=Path, help="record the run, for `trueloop recheck DIR`")
+    add_run_options(made)
     made.add_argument("--fail-fast", action="store_true", help="end the run at the first error")
     made.add_argument(
         "--try", dest="try_fixes", action="store_true", help="then run the script with each fix, in a copy"
@@ -53,6 +56,13 @@ def parser() -> Parser:
     made.add_hang_after()
     add_rule_options(made)
     return made
+
+
+def add_run_options(parser: Parser) -> None:
+    """Where the run is kept."""
+    parser.add_argument("--name", metavar="NAME", help="name of the run (default: that of the script)")
+    parser.add_argument("--runs", metavar="FOLDER", type=Path, help="the folder of runs (default: runs)")
+    parser.add_argument("--no-run", action="store_true", help="keep no run folder: only the report")
 
 
 def add_rule_options(parser: Parser) -> None:
@@ -90,6 +100,7 @@ def check(arguments: list[str]) -> int:
     from trueloop.doctor.watch import Watch
 
     program = program_of(target)
+    run = _open_run(options, program, settings)
     if options.try_fixes and program.notebook is not None:
         raise Misuse("--try needs a script, and fixes of a notebook cannot be applied. Nothing was run: drop --try.")
     watch = Watch(
@@ -102,7 +113,8 @@ def check(arguments: list[str]) -> int:
         script=program.shown,
         on_error=_error_printer(delivery, options.fail_fast),
         hang_after=options.hang_after,
-        on_hang=_hang_reporter(delivery, options),
+        on_hang=_hang_reporter(delivery, options, run),
+        run=run,
     )
     delivery.take_stdout()
     register_exit_handler()
@@ -116,7 +128,37 @@ def check(arguments: list[str]) -> int:
             deliver_verdict(delivery, verdict)
         if tried is not None and delivery.in_terminal:
             print(*tried(verdict), sep="\n", file=sys.stderr)
+        _conclude(run, verdict, options, delivery)
     exit_process(error, verdict.exit_code(options.fail_on))
+
+
+def _open_run(options: argparse.Namespace, program: Program, settings: Settings) -> CheckRun | None:
+    """The run folder, made by the first rank; None where none is kept, and one sentence if it cannot be made."""
+    named = options.name is not None
+    if options.no_run and (named or options.runs is not None):
+        raise Misuse("--no-run keeps no run folder: drop it, or drop --name and --runs. Nothing was run.")
+    if named and (Path(options.name).name != options.name or options.name.startswith(".")):
+        raise Misuse(f"--name cannot be {options.name!r}: a folder gets this name. Nothing was run.")
+    folder = settings.runs if options.runs is None else str(options.runs)
+    if options.no_run or folder is None or os.environ.get("RANK", "0") != "0":
+        return None
+    from trueloop.session.check_run import CheckRun, name_of_script, say
+
+    name = options.name or name_of_script(program.shown)
+    run, why = CheckRun.create(Path(folder), name, program.shown, program.arguments, named=named)
+    if why:
+        say(why)
+    return run
+
+
+def _conclude(run: CheckRun | None, verdict: Verdict, options: argparse.Namespace, delivery: Delivery) -> None:
+    if run is None:
+        return
+    from trueloop.session.check_run import say
+
+    run.conclude(verdict, verdict.exit_code(options.fail_on))
+    if not run.is_complete or (delivery.in_terminal and not delivery.quiet and not verdict.reported_elsewhere):
+        say(run.sentence())
 
 
 def _refuse_try(options: argparse.Namespace) -> None:
@@ -188,7 +230,9 @@ def _error_printer(delivery: Delivery, fail_fast: bool) -> Callable[[Finding], b
     return announce
 
 
-def _hang_reporter(delivery: Delivery, options: argparse.Namespace) -> Callable[[Verdict], NoReturn]:
+def _hang_reporter(
+    delivery: Delivery, options: argparse.Namespace, run: CheckRun | None
+) -> Callable[[Verdict], NoReturn]:
     """Delivers the report when the ranks hang, and ends this process: its main thread is blocked in a collective."""
     from trueloop.doctor.ranks import mark_reported
 
@@ -196,6 +240,7 @@ def _hang_reporter(delivery: Delivery, options: argparse.Namespace) -> Callable[
         if not verdict.reported_elsewhere:
             deliver_verdict(delivery, verdict)
             mark_reported()
+        _conclude(run, verdict, options, delivery)
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(verdict.exit_code(options.fail_on))

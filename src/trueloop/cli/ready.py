@@ -88,7 +88,17 @@ def _record(words: list[str], steps: int | None) -> None:
     with tempfile.TemporaryDirectory(prefix="trueloop-ready-") as scratch:
         folder = Path(scratch) / "run"
         report = Path(scratch) / "report.json"
-        options = ["--record", str(folder), "--format", "json", "--output", str(report), "--fail-on", "never"]
+        options = [
+            "--no-run",
+            "--record",
+            str(folder),
+            "--format",
+            "json",
+            "--output",
+            str(report),
+            "--fail-on",
+            "never",
+        ]
         limit = [] if steps is None else ["--steps", str(steps)]
         command = [sys.executable, "-m", "trueloop", "check", *options, *limit, "--", *words]
         done = subprocess.run(command, stdout=2, check=False)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType, TracebackType
 
+    from trueloop.doctor.run_record import ChildRecord
     from trueloop.doctor.watch import Watch
     from trueloop.results.check import Verdict
 
@@ -287,6 +288,7 @@ class _Report:
         self._began = time.monotonic()
         self._pid = os.getpid()
         self._group: tuple[int, int, str] | None = None
+        self._record: ChildRecord | None = None
 
     def begin_with_torch(self) -> None:
         if "torch" in sys.modules:
@@ -302,13 +304,19 @@ class _Report:
 
             options = self._options
             rules: dict[str, Any] = {"select": options.select, "ignore": options.ignore, "settings": options.settings}
-            made = Watch(**rules, budget=options.budget, last_step=options.last_step, on_joined=self._joined)
-            self._watch = made.start()
+            if options.run_folder:
+                from trueloop.doctor.run_record import ChildRecord
+
+                self._record = ChildRecord(Path(options.run_folder))
+            limits: dict[str, Any] = {"budget": options.budget, "last_step": options.last_step}
+            self._watch = Watch(**rules, **limits, on_joined=self._joined, run=self._record).start()
         except Exception:  # noqa: BLE001 - trueloop's own failure: reported as such, and the script continues
             self._put("failed", traceback.format_exc().encode())
 
     def _joined(self, rank: int, size: int) -> None:
         self._group = (rank, size, os.environ.get("MASTER_PORT", ""))
+        if self._record is not None:
+            self._record.rank = rank
 
     def finish(self, error: BaseException | None) -> None:
         if self._watch is None or os.getpid() != self._pid:
@@ -321,6 +329,8 @@ class _Report:
             error = error.__context__  # torch.multiprocessing.spawn ends a process this way
         try:
             verdict = watch.stop(outcome_of(error), None if error is None or _was_cut(error) else error)
+            if self._record is not None:
+                self._record.conclude(verdict, verdict.outcome.exit_code)
             if verdict.watched.steps or verdict.watched.backwards:
                 child = Child(verdict, self._began, time.monotonic(), os.getppid(), self._group)
                 self._put("child", pickle.dumps(child))

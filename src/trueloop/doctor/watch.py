@@ -25,11 +25,13 @@ from trueloop.doctor.cross_rank_rules import CrossRankRules
 from trueloop.doctor.hang import HANG_AFTER, Watchdog, end_workers
 from trueloop.doctor.launch import outcome_of
 from trueloop.doctor.ranks import Rank, mark_reported, merge_reports, own_folder, register_rank, shared_folder
+from trueloop.doctor.run_record import RunRecord
 from trueloop.doctor.traceback import CleanTracebacks, strip
 from trueloop.doctor.watch_options import WatchOptions
 from trueloop.errors import Misuse
 from trueloop.event import EpochStarted, Event, Forward, RankFact, RunEnded, RunStarted
 from trueloop.finding import Finding, Severity
+from trueloop.hook import log_to, stop_logging_to
 from trueloop.observers.assemble import assemble
 from trueloop.observers.interim import publish_end_to_copies
 from trueloop.report import document_of
@@ -39,11 +41,15 @@ from trueloop.rules.checker import Checker
 from trueloop.run import Recorder
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import RunEnd
+from trueloop.taps.printed_lines import PrintedLines
 from trueloop.taps.registry import TapRegistry
+from trueloop.taps.step_log import StepLog
 from trueloop.usercode.settings import Settings, load_settings
 
 __all__ = ["Watch", "current_watch", "leave_parents_watch", "observe", "watch", "watch_cell"]
 
+ALREADY: Final = "This run is already watched: end that watch first, by stop() or by leaving its with block."
+_UNDER_WAY: Final = Outcome("interrupted", 0, "the script still runs, or was killed")
 SHARDED: Final = "weights are sharded over several ranks (DTensor), so rules that read their values were not applied"
 """Printed after a run with FSDP or tensor parallelism: reading a sharded weight would make all ranks wait."""
 
@@ -68,9 +74,11 @@ class Watch:
         instead: Watch | Literal["elsewhere"] | None = None,
         on_joined: Callable[[int, int], None] | None = None,
         hear: Callable[[Event], None] | None = None,
+        run: RunRecord | None = None,
     ) -> None:
         self.settings = load_settings(Path.cwd()) if settings is None else settings
-        self.options = WatchOptions(tuple(select), tuple(ignore), budget, last_step, self.settings)
+        folder = "" if run is None else str(run.folder)
+        self.options = WatchOptions(tuple(select), tuple(ignore), budget, last_step, self.settings, folder)
         rules = chosen_rules(self.settings, self.options.select, self.options.ignore)
         self.checker = Checker(rules)
         self.cross_rank = CrossRankRules(rules, self.settings)  # Checks the facts of all ranks, on the reporting rank
@@ -87,7 +95,10 @@ class Watch:
         self._on_joined = on_joined  # In a process that the script started: told its rank. Another process reports.
         self._hear = hear  # Gets every event, and checks it instead of this watch
         self._instead = instead  # Watches instead of this one: a watch that runs already, or one in another process
+        self._run = run  # Gets rows of metrics, events and findings while the run lasts
         self._bus = Bus(self._receive)
+        self._step_log = None if run is None else StepLog(self._bus, run.add_rows)
+        self._printed = None if self._step_log is None else PrintedLines(self._step_log.printed)
         assemble(self._bus, self.checker.needed_events | Tally.KINDS)
         self._registry = TapRegistry(self._bus, budget, last_step)
         self._recorder = None if record is None else Recorder(own_folder(record))
@@ -102,7 +113,7 @@ class Watch:
         if _running is self or self._instead is not None:
             return self
         if _running is not None:
-            raise Misuse("This run is already watched: end that watch first, by stop() or by leaving its with block.")
+            raise Misuse(ALREADY)
         if self.verdict is not None:
             raise Misuse("This watch has ended. Call trueloop.watch() for a new one.")
         _running = self
@@ -116,6 +127,7 @@ class Watch:
         self._receive(RunStarted(0, None, self.script, tuple(sys.argv[1:]), *versions, rank, size))
         self._registry.install()
         self._tracebacks.install()
+        self._start_log()
         if sys.platform != "win32":
             # A forked child (a DataLoader worker) inherits the patches: there they do nothing.
             bus = weakref.ref(self._bus)
@@ -133,6 +145,7 @@ class Watch:
         if self._watchdog is not None:
             self._watchdog.leave()
         self._bus.publish_run_end(RunEnd(outcome.reason, error))
+        self._end_log()
         self._registry.remove()
         self._tracebacks.remove()
         _running = None if _running is self else _running
@@ -160,6 +173,31 @@ class Watch:
         if self._show is not None and not verdict.reported_elsewhere:
             self._show(verdict)
             mark_reported()
+        if self._run is not None:
+            self._run.conclude(verdict, verdict.outcome.exit_code)
+
+    def end_run(self) -> None:
+        """End the watch and its run folder without a report."""
+        if self._instead is None and os.getpid() == self.pid:
+            verdict = self.stop()
+            if self._run is not None:
+                self._run.conclude(verdict, verdict.outcome.exit_code)
+
+    # -- the curve of the run --
+
+    def _start_log(self) -> None:
+        if self._step_log is not None and self._printed is not None:
+            self._bus.step_log = self._step_log
+            log_to(self._step_log.log)
+            self._printed.install()
+
+    def _end_log(self) -> None:
+        if self._step_log is None or self._printed is None:
+            return
+        self._printed.remove()
+        stop_logging_to(self._step_log.log)
+        self._step_log.finish()
+        self._bus.step_log = None
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -243,7 +281,12 @@ class Watch:
             self._facts.append(event)
         if self._recorder is not None:
             self._recorder.write(event)
+        if self._run is not None and self._step_log is not None:
+            self._run.hear(event)
+            self._step_log.hear(event)
         for finding in self.checker.check(event):
+            if self._run is not None:
+                self._run.found_something(lambda: self._conclude(_UNDER_WAY, self.checker, self._tally))
             severe = self.settings.severity_of(finding) is Severity.ERROR and not is_suppressed(finding, self.settings)
             if severe and self._on_error is not None and self._on_error(finding):
                 self._bus.stop_reason = f"--fail-fast: {finding.code}"
@@ -260,6 +303,7 @@ class Watch:
         unjudged = tuple(NotApplicable(code, because) for code, because in checker.not_applicable())
         measured = self._registry.overhead
         recording = [self._recorder.failure] if self._recorder is not None and self._recorder.failure else []
+        complaint = "" if self._step_log is None else self._step_log.complaint
         return Verdict(
             findings=findings,
             watched=tally.watched(len(checker.rules) - len(unjudged), seconds),
@@ -269,7 +313,10 @@ class Watch:
             overhead_measured=measured is not None,
             allowed=allowed,
             failures=(*self._bus.failures, *checker.failures, *recording),
-            notes=(SHARDED,) if self._bus.sharded else (),
+            notes=(
+                *((SHARDED,) if self._bus.sharded else ()),
+                *((f"{complaint}: give a number",) if complaint else ()),
+            ),
             facts=tuple(self._facts),
         )
 
@@ -302,12 +349,14 @@ def watch(
     ignore: Iterable[str] = (),
     budget: float | None = None,
     record: str | Path | None = None,
+    open_run: Callable[[], RunRecord | None] | None = None,
 ) -> Watch:
     """Apply the rules of `trueloop check` to the code that follows, in a script or a notebook.
 
     `trueloop.watch()` as the first line of a script reports when the program ends. `with trueloop.watch() as w:` around
     a loop reports at the end of the block, and `w.findings` holds the findings. In a notebook findings appear under
-    the cell that caused them, and `w` shows them all; calling it again starts a new watch.
+    the cell that caused them, and `w` shows them all; calling it again starts a new watch. `open_run`: makes the run
+    folder, if this call watches at all.
     """
     if multiprocessing.parent_process() is not None or (_running is not None and _running.pid != os.getpid()):
         return Watch(instead="elsewhere")  # a worker may import the script again: the main process watches the run
@@ -316,7 +365,9 @@ def watch(
     folder = None if record is None else Path(record)
     shell = running_shell()
     if shell is not None and _running is not None:
-        _running.stop()  # the cell with this line ran again: a new watch begins
+        _running.end_run()  # the cell with this line ran again: a new watch begins
+    if _running is not None:
+        raise Misuse(ALREADY)
     made = Watch(
         select=select,
         ignore=ignore,
@@ -325,11 +376,13 @@ def watch(
         script="" if shell is None else notebook_name(shell),
         show=_print_report if shell is None else display_report,
         on_hang=_show_and_end,
+        run=None if open_run is None else open_run(),
     ).start()
     if shell is None:
         _report_at_exit(made)
     else:
         CellReports(made, shell)
+        atexit.register(made.end_run)
     return made
 
 

@@ -16,3 +16,4 @@ class WatchOptions:
     budget: float | None
     last_step: int | None
     settings: Settings
+    run_folder: str = ""  # The folder of the run; empty: there is none

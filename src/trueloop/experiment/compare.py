@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from trueloop.experiment.folder_copy import Snapshot
 from trueloop.experiment.patch import Contents
-from trueloop.experiment.printed import printed_metrics
 from trueloop.results.experiment import Experiment, FindingSeen, ScriptRun
+from trueloop.usercode.printed import printed_metrics
 
 __all__ = ["Comparison"]
 

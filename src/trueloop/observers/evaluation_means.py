@@ -1,11 +1,14 @@
 """Evaluation passes: samples per batch, the mean loss per batch and per sample, and that loss over the run."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import torch
+from torch import Tensor
 
 from trueloop.event import EvaluationCurve, EvaluationPass, Place
+from trueloop.measure.tensors import is_plain, is_readable
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import LoaderStart, LossCall, ModuleCall, RunEnd, tensors_in
 from trueloop.taps.names import names_of
@@ -28,6 +31,7 @@ class _Pass:
     place: Place | None
     sizes: list[int] = field(default_factory=list)
     losses: list[tuple[float, int]] = field(default_factory=list)  # (mean loss, samples)
+    on_device: list[tuple[Tensor, int]] = field(default_factory=list)  # the same, for the curve of the run: read later
     loss_place: Place | None = None
     loader: int = -1
     step: int = 0
@@ -74,6 +78,9 @@ class EvaluationMeansObserver(Observer):
         if on_cpu and loss.input.dim() and len(current.losses) < BATCHES:
             with torch.no_grad():
                 current.losses.append((float(output), loss.input.shape[0]))
+        readable = not on_cpu and bool(loss.input.dim()) and is_plain(output) and is_readable(output)
+        if readable and self.bus.step_log is not None and len(current.on_device) < BATCHES:
+            current.on_device.append((output.detach().to(torch.float32, copy=True), loss.input.shape[0]))
 
     def run_ended(self, end: RunEnd) -> None:
         self._close()
@@ -84,6 +91,7 @@ class EvaluationMeansObserver(Observer):
         done, self._pass = self._pass, None
         if done is None or not done.sizes or len(done.sizes) == BATCHES:
             return
+        self._log(done)
         by_batch = by_sample = None
         if len(done.losses) == len(done.sizes):
             by_batch = sum(loss for loss, _ in done.losses) / len(done.losses)
@@ -94,3 +102,9 @@ class EvaluationMeansObserver(Observer):
         if len(done.sizes) > 1 and self._left:
             self._left -= 1
             self.emit(EvaluationPass, done.place, tuple(done.sizes), done.loss_place, by_batch, by_sample)
+
+    def _log(self, done: _Pass) -> None:
+        losses: Sequence[tuple[float | Tensor, int]] = done.losses or done.on_device
+        if self.bus.step_log is not None and len(losses) == len(done.sizes):
+            values, samples = [value for value, _ in losses], [count for _, count in losses]
+            self.bus.step_log.evaluated(values, samples, self._names.get(done.loader, ()))

@@ -43,7 +43,8 @@ class RunFolder:
             if named and _never_began(path):
                 break
             if named:
-                cure = f"choose another --name, or `trueloop resume {path}`"
+                resume = "" if about.get("kind") == "check" else f", or `trueloop resume {path}`"
+                cure = f"choose another --name{resume}"
                 raise Misuse(f"{path} already holds a run. Nothing was run: {cure}.")
             path, number = runs / f"{name}-{number}", number + 1
         folder = cls(path, {"format": FORMAT, "kind": "train", "name": path.name, "started": time.time(), **about})

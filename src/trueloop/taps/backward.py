@@ -9,7 +9,7 @@ from torch import Tensor
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import BackwardCall, OperationCall
 from trueloop.taps.place import here
-from trueloop.taps.tap import Patch, Tap, is_unwatched
+from trueloop.taps.tap import Patch, Tap, is_logged, is_unwatched
 from trueloop.torch_private.optimizers import steps_running
 
 __all__ = ["BackwardTap"]
@@ -50,7 +50,16 @@ class BackwardTap(Tap):
             *args: Any,
             **kwargs: Any,
         ) -> Any:
-            if is_unwatched(bus) or bus.in_backward:
+            logged = is_logged(bus) and not bus.in_backward
+            if logged and bus.step_log is not None:
+                bus.step_log.backward(tensors, grad_tensors)
+            if not bus.awake and logged:
+                bus.in_backward = True  # a backward inside this one is not another loss
+                try:
+                    return original(tensors, grad_tensors, retain_graph, create_graph, *args, **kwargs)
+                finally:
+                    bus.in_backward = False
+            if bus.in_backward or is_unwatched(bus):
                 return original(tensors, grad_tensors, retain_graph, create_graph, *args, **kwargs)
             call = self._call(tensors, grad_tensors, retain_graph, create_graph)
             bus.publish("backward_started", call)

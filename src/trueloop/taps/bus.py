@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from threading import get_ident
 from time import perf_counter_ns
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
@@ -22,6 +22,9 @@ from trueloop.event import Event
 from trueloop.taps.calls import TOPICS, ModuleCall, RunEnd
 from trueloop.taps.collective_log import CollectiveLog
 from trueloop.torch_private.dispatch import dispatch_modes, is_transformed, tracing_state
+
+if TYPE_CHECKING:
+    from trueloop.taps.step_log import StepLog
 
 __all__ = ["DEEP_BACKWARDS", "DEEP_STEPS", "Bus", "StopTheRun"]
 
@@ -59,6 +62,7 @@ class Bus:
         self.collective_log: CollectiveLog | None = None  # The collectives of this rank; None in a run with one process
         self.on_joined: Callable[[], None] = lambda: None  # Called when this process has joined a process group
         self.watch_function: Callable[[Any], None] = lambda _: None  # Publish the next call of a custom function
+        self.step_log: StepLog | None = None  # The curve of the run; called at every step, also while the bus sleeps
         self.sharded = False  # Some weights are sharded over several ranks
         self.spent_ns = 0
         self.failures: list[str] = []
@@ -155,3 +159,7 @@ class Bus:
             self._counts[kind] = self._ordinals[key] + 1
             weakref.finalize(thing, self._ordinals.pop, key, None).atexit = False
         return self._ordinals[key]
+
+    def living(self, kind: str) -> int:
+        """How many objects of a kind are numbered and alive."""
+        return sum(known == kind for known, _ in tuple(self._ordinals))

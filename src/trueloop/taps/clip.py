@@ -9,7 +9,7 @@ from torch.nn.utils import clip_grad
 
 from trueloop.taps.calls import ClipCall
 from trueloop.taps.place import here
-from trueloop.taps.tap import Patch, Tap, is_unwatched
+from trueloop.taps.tap import Patch, Tap, is_logged, is_unwatched
 
 __all__ = ["ClipTap"]
 
@@ -27,14 +27,19 @@ class ClipTap(Tap):
 
         def clip(parameters: Tensor | Iterable[Tensor], limit: float, *args: Any, **kwargs: Any) -> Any:
             if is_unwatched(bus):
-                return original(parameters, limit, *args, **kwargs)
+                return log(original(parameters, limit, *args, **kwargs))
             # parameters() is a generator: it can be read only once, so both readers get the same tuple
             tensors = (parameters,) if isinstance(parameters, Tensor) else tuple(parameters)
             call = ClipCall(function, tensors, float(limit), here(2))
             bus.publish("clip_started", call)
             result = original(tensors, limit, *args, **kwargs)
             bus.publish("clip_ended", call)
-            return result
+            return log(result)
+
+        def log(norm: Any) -> Any:
+            if bus.step_log is not None and is_logged(bus):
+                bus.step_log.clipped(norm)
+            return norm
 
         def clip_grad_norm_(parameters: Any, max_norm: float, *args: Any, **kwargs: Any) -> Any:
             return clip(parameters, max_norm, *args, **kwargs)

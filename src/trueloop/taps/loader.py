@@ -41,7 +41,10 @@ class LoaderTap(Tap):
                 if not is_unwatched(self.bus):
                     self.bus.publish("loader_started", LoaderStart(loader, place))
             iterator = original(loader)
-            self._loaders[iterator] = (ref(loader), self.bus.ordinal("loader", loader))
+            number = self.bus.ordinal("loader", loader)
+            self._loaders[iterator] = (ref(loader), number)
+            if self.bus.step_log is not None and not self.bus.is_foreign():
+                self.bus.step_log.pass_started(loader, number)
             return iterator
 
         return __iter__
@@ -49,7 +52,7 @@ class LoaderTap(Tap):
     def _wrap_next(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def __next__(iterator: Any) -> Any:
             if is_unwatched(self.bus):
-                return original(iterator)
+                return self._counted(iterator, original(iterator))
             computed = thread_time_ns() if self.bus.step < TIMED_STEPS else None
             began = perf_counter_ns()
             self.bus.fetching = True
@@ -62,6 +65,12 @@ class LoaderTap(Tap):
             computed = None if computed is None else thread_time_ns() - computed
             living, stacked = None if loader is None else loader(), stacks_samples(iterator)
             self.bus.publish("batch_drawn", BatchDrawn(living, batch, stacked, waited, computed, number))
-            return batch
+            return self._counted(iterator, batch)
 
         return __next__
+
+    def _counted(self, iterator: Any, batch: Any) -> Any:
+        """The batch; the curve of the run counts it, for the position in the epoch."""
+        if self.bus.step_log is not None and not self.bus.is_foreign() and iterator in self._loaders:
+            self.bus.step_log.batch_drawn(self._loaders[iterator][1])
+        return batch

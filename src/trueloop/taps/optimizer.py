@@ -82,6 +82,8 @@ class OptimizerTap(Tap):
             bus.publish("step_ended", call)
         bus.step += 1
         self._taken[bus.ordinal("optimizer", optimizer)] += 1
+        if bus.step_log is not None and not bus.is_foreign():
+            bus.step_log.stepped(optimizer)
         self._after_step()
         if bus.stop_reason:
             raise StopTheRun(bus.stop_reason)

@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 from trueloop.taps.calls import BuiltScaler, ScalerStep, ScalerUpdate, UnscaleCall
 from trueloop.taps.graph_notes import SCALED, SCALER_OFF, write_note
 from trueloop.taps.place import here
-from trueloop.taps.tap import Patch, Tap, is_unwatched
+from trueloop.taps.tap import Patch, Tap, is_logged, is_unwatched
 from trueloop.torch_private.optimizers import unscales_in_step
 from trueloop.torch_private.tensors import tensor_version
 
@@ -41,7 +41,7 @@ class ScalerTap(Tap):
     def _wrap_scale(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def scale(scaler: GradScaler, outputs: Any) -> Any:
             scaled = original(scaler, outputs)
-            if not is_unwatched(self.bus):
+            if is_logged(self.bus) or not is_unwatched(self.bus):
                 on = scaler.is_enabled()
                 self.bus.scaler_used = self.bus.scaler_used or on
                 for loss in scaled if isinstance(scaled, (list, tuple)) else (scaled,):

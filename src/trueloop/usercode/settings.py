@@ -1,9 +1,10 @@
-"""`[tool.trueloop]` in pyproject.toml: rules to select and ignore, ignores per file, severities.
+"""`[tool.trueloop]` in pyproject.toml: rules to select and ignore, ignores per file, severities, the folder of runs.
 
 [tool.trueloop]
 select = ["GRD", "LOS"]
 ignore = ["metric-averaged-over-batches"]
 severity = { GRD104 = "error" }
+runs = "experiments"            # where `check` and `watch()` keep their runs; false: they keep none
 [tool.trueloop.per-file-ignores]
 "experiments/*.py" = ["MOD"]
 """
@@ -19,7 +20,7 @@ from trueloop.finding import Finding, Severity
 
 __all__ = ["Settings", "load_settings", "severity_named"]
 
-KEYS: Final = ("select", "ignore", "per-file-ignores", "severity")  # The settings of [tool.trueloop]
+KEYS: Final = ("select", "ignore", "per-file-ignores", "severity", "runs")  # The settings of [tool.trueloop]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,9 @@ class Settings:
     """Path pattern, relative to the folder of pyproject.toml -> codes, prefixes or names."""
     severity: Mapping[str, Severity] = field(default_factory=dict)  # Code, prefix or name; the longest match decides
     root: str = ""  # The folder of pyproject.toml
+    runs: str | None = (
+        "runs"  # The folder of the runs of `check`, from the working directory on; None: no runs are kept
+    )
 
     def ignores(self, finding: Finding) -> bool:
         if finding.place is None:
@@ -102,6 +106,7 @@ def _settings(file: Path, table: Mapping[str, Any]) -> Settings:
         per_file_ignores={pattern: _words(file, patterns, pattern) for pattern in patterns},
         severity={rule: _severity(file, rule, word) for rule, word in _table(file, table, "severity").items()},
         root=str(file.parent),
+        runs=_runs(file, table),
     )
 
 
@@ -110,6 +115,15 @@ def _words(file: Path, table: Mapping[str, Any], key: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(word, str) and word for word in value):
         raise Misuse(f"{file}: {key!r} in [tool.trueloop] must be a list of rule codes or names. Nothing was run.")
     return tuple(value)
+
+
+def _runs(file: Path, table: Mapping[str, Any]) -> str | None:
+    value = table.get("runs", "runs")
+    if value is False:
+        return None
+    if not isinstance(value, str) or not value:
+        raise Misuse(f"{file}: 'runs' in [tool.trueloop] must be the name of a folder, or false. Nothing was run.")
+    return value if value == "runs" else str(file.parent / value)
 
 
 def _table(file: Path, table: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trueloop.experiment.printed import printed_metrics
+from trueloop.usercode.printed import printed_metrics
 
 
 @pytest.mark.parametrize(

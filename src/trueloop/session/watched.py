@@ -1,0 +1,47 @@
+"""`trueloop.watch()`: the rules of `trueloop check` from inside a script or a notebook, with a run folder."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from trueloop.doctor.watch import Watch
+from trueloop.doctor.watch import watch as start_watch
+from trueloop.session.check_run import CheckRun, name_of_script, say
+from trueloop.usercode.settings import load_settings
+
+__all__ = ["watch"]
+
+
+def watch(
+    *,
+    select: Iterable[str] = (),
+    ignore: Iterable[str] = (),
+    budget: float | None = None,
+    record: str | Path | None = None,
+    name: str = "",
+    runs: str | Path | None = None,
+    run: bool = True,
+) -> Watch:
+    """Apply the rules of `trueloop check` to the code that follows, in a script or a notebook.
+
+    `trueloop.watch()` as the first line of a script reports when the program ends. `with trueloop.watch() as w:` around
+    a loop reports at the end of the block, and `w.findings` holds the findings. Losses, learning rates and findings are
+    kept in runs/NAME: `name` and `runs` choose it, `run=False` keeps nothing.
+    """
+
+    def open_run() -> CheckRun | None:
+        folder = load_settings(Path.cwd()).runs if runs is None else str(runs)
+        if folder is None or os.environ.get("RANK", "0") != "0":
+            return None
+        script = sys.argv[0] if sys.argv and sys.argv[0] not in ("", "-c") else ""
+        stem = "notebook" if "ipykernel" in sys.modules else name_of_script(script) if script else "session"
+        found, why = CheckRun.create(Path(folder), name or stem, script, sys.argv[1:], named=bool(name))
+        if why:
+            say(why)
+        return found
+
+    more = {"open_run": open_run} if run else {}
+    return start_watch(select=select, ignore=ignore, budget=budget, record=record, **more)
