@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -146,6 +147,33 @@ def test_a_page_and_markdown(capsys: Captured) -> None:
     page = "\n".join(table(capsys, "--format", "html"))
     assert page.startswith("<!doctype html>")
     assert "digits: The loss is nan in layer 3." in page
+
+
+# -- what was asked for --
+
+
+def test_only_fields_that_differ_are_shown_within_120_columns(capsys: Captured) -> None:
+    for number in range(4):
+        own = {f"a_rather_long_name_{index}": index * number for index in range(12)}
+        recipe = {"lr": 0.001 * (number + 1), "seed": 7, "hyperparameters": own}
+        made(Path("runs"), f"a-name-of-a-run-that-is-much-longer-than-usual-{number}", ROWS, recipe=recipe, **FINISHED)
+    head, *lines = table(capsys)
+    assert max(map(len, [head, *lines])) <= 120
+    assert "lr" in head.split()
+    assert "seed" not in head.split()
+    made(Path("runs"), "other", ROWS, recipe={"name": "other", "lr": 9.0, "seed": 1}, **FINISHED)
+    assert "seed" not in table(capsys)[0].split(), "of another recipe"
+
+
+def test_the_run_of_a_checked_script_is_listed(capsys: Captured) -> None:
+    for name, lr in (("train", "0.1"), ("train-2", "0.2")):
+        about: Any = {"script": "train.py", "arguments": ["--lr", lr, "--fast"], "findings": {"error": 2, "warning": 1}}
+        made(Path("runs"), name, ROWS[:3], kind="check", status="finished", step=100, started=-float(lr), **about)
+    head, first, _ = table(capsys)
+    assert head.split() == ["run", "script", "--lr", "best", "findings", "steps", "time", "started", "status"]
+    assert first.split()[:6] == ["train", "train.py", "0.1", "accuracy", "0.9000", "2"]
+    made(Path("runs"), "killed", ROWS[:3], kind="check", script="train.py", arguments=["--lr", "1"])
+    assert table(capsys)[-1] == "killed: run it again with `trueloop check train.py --lr 1`"
 
 
 # -- nothing there --

@@ -101,10 +101,11 @@ def test_what_a_script_prints_is_not_in_the_note(healthy: Path) -> None:
 def test_what_a_script_cannot_show_is_missing_with_what_to_type(healthy: Path) -> None:
     missing = {each.text: each.command for each in read(healthy).of("missing")}
     assert any(
-        "a script does not expose its metric" in text and "as a recipe" in command for text, command in missing.items()
+        "a script does not say which value is its metric" in text and "as a recipe" in command
+        for text, command in missing.items()
     )
     assert [command for text, command in missing.items() if text.startswith("not tested: ")] == [
-        PROBE.format(run="train.py")
+        PROBE.format(run="train.py", proofs="training-readiness/proofs.json")
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trueloop.usercode.printed import printed_metrics
+from trueloop.usercode.printed import printed_metrics, validation_metrics
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,25 @@ def test_names_before_numbers(line: str, found: dict[str, float]) -> None:
 
 def test_the_last_value_counts() -> None:
     assert printed_metrics(["loss 3", "acc 0.1\rloss 2", "loss 1"]) == {"loss": 1.0, "acc": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("epoch 3 loss 0.2 val_acc 0.9", {"acc": 0.9}),
+        (
+            "Test set: Average loss: 0.05, Accuracy: 9750/10000 (98%)",
+            {"test_average_loss": 0.05, "test_accuracy": 0.975},
+        ),
+        ("Epoch 1/5 train loss: 0.25 val_acc=0.9 val loss 0.4", {"acc": 0.9, "loss": 0.4}),
+        ("{'eval_loss': 1.5, 'eval_f1': 0.25, 'epoch': 1.0}", {"loss": 1.5, "f1": 0.25}),
+        ("accuracy 91.5%", {"accuracy": 91.5}),
+        ("step 10 loss 0.5 acc 0.8", {}),
+        ("best val acc 0.9", {}),
+        ("Validation: loss 0.4 acc 0.8 time 3.2", {"loss": 0.4, "acc": 0.8}),
+        ("train acc 0.9 test acc 0.8", {"test_acc": 0.8}),
+        ("no number here", {}),
+    ],
+)
+def test_values_of_an_evaluation(line: str, found: dict[str, float]) -> None:
+    assert validation_metrics(line) == found

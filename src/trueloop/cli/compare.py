@@ -21,7 +21,7 @@ __all__ = ["compare", "parser"]
 
 
 def parser() -> Parser:
-    about = "Show what differs between runs: recipe, machine, results, and from which step on the losses differ."
+    about = "Show what differs between runs: recipe or arguments, machine, results, and the first loss that differs."
     made = Parser("compare", "RUN RUN ... [options]", about)
     made.add_argument("words", nargs="*", metavar="RUN", help="the folder of a run, or its name in the folder of runs")
     made.add_argument("--runs", metavar="FOLDER", type=Path, default=Path("runs"), help="the folder of runs")
@@ -48,7 +48,9 @@ def compare(arguments: list[str]) -> int:
 def _sections(comparison: Comparison) -> list[tuple[str, list[list[str]], str]]:
     """(heading, rows of cells, what to say where there are none)."""
     recipe, machine, results = map(_rows, (comparison.recipe, comparison.machine, comparison.results))
-    return [("recipe", recipe, "the same"), ("machine", machine, "the same"), ("result", results, "nothing yet")]
+    kinds = {run.kind for run in comparison.runs}
+    asked = {"train": "recipe", "check": "script"}[kinds.pop()] if len(kinds) == 1 else "recipe or script"
+    return [(asked, recipe, "the same"), ("machine", machine, "the same"), ("result", results, "nothing yet")]
 
 
 def _rows(values: Mapping[str, tuple[Any, ...]]) -> list[list[str]]:
@@ -61,7 +63,7 @@ def _shown(name: str, value: Any) -> str:
         return "-"
     if name == "seconds":
         return duration(value)
-    if name in ("steps", "samples per second"):
+    if name in ("steps", "samples per second", "findings"):
         return f"{value:,.0f}"
     if name.startswith(("best ", "test ", "last ")):
         return number(value)

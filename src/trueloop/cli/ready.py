@@ -20,7 +20,7 @@ from trueloop.readiness.script import PROBE, readiness_of_script
 from trueloop.report import render
 from trueloop.results.check import ExitCode
 from trueloop.results.readiness import Readiness
-from trueloop.session.folder import find_run
+from trueloop.session.folder import find_run, read_about
 from trueloop.usercode.settings import load_settings
 
 __all__ = ["EVIDENCE", "drop_old_proofs", "parser", "ready", "review"]
@@ -61,7 +61,10 @@ def ready(arguments: list[str]) -> int:
             raise Misuse(f"Unexpected argument {words[1]!r}: a run takes no arguments. Nothing was run.")
         folder = find_run(words[0], options.runs, "judged")
         baseline = find_run(options.baseline, options.runs, "judged") if options.baseline else None
-        result = readiness_of(folder, names(), baseline)
+        checked = read_about(folder, ("train", "check")).get("kind") == "check"
+        if checked and baseline is not None:
+            raise Misuse(f"--baseline needs a run of `trueloop train`, and {folder} is one of `check`. Drop it.")
+        result = review_run(folder) if checked else readiness_of(folder, names(), baseline)
     files = [folder / f"{NOTE}.md", folder / f"{NOTE}.html"]
     for file, format in zip(files, ("markdown", "html"), strict=True):
         write_file(file, render(result, format).encode("utf-8", "backslashreplace"))
@@ -81,6 +84,15 @@ def review(words: list[str], steps: int | None) -> Readiness:
     drop_old_proofs(script)
     run = Run(Record(EVIDENCE, f"{EVIDENCE}/"), shlex.join(words), claims=names(), probe=PROBE)
     return readiness_of_script(run, settings)
+
+
+def review_run(folder: Path) -> Readiness:
+    """Of the run folder of a checked script: what it keeps. `trueloop ready SCRIPT` records the rest."""
+    about = read_about(folder, ("check",))
+    words = shlex.join(map(str, (about.get("script") or "SCRIPT", *(about.get("arguments") or ()))))
+    proofs = folder / PROOFS
+    run = Run(Record(folder), words, claims=names(), proofs=str(proofs), probe=PROBE)
+    return readiness_of_script(run, load_settings(Path.cwd()))
 
 
 def _record(words: list[str], steps: int | None) -> None:

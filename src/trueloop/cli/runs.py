@@ -1,26 +1,25 @@
 """`trueloop runs [FOLDER]`: a table of runs. No torch is imported."""
 
 import json
-import time
+import shlex
 from pathlib import Path
-from typing import Final
 
 from trueloop.cli.deliver import Delivery
 from trueloop.cli.named_run import path_of_run
 from trueloop.cli.options import Parser, one_of
+from trueloop.cli.runs_table import runs_table
 from trueloop.errors import Misuse, did_you_mean
-from trueloop.report.units import duration, number
 from trueloop.results.document import Column, Document, Table, Text
 from trueloop.results.plain import as_plain
 from trueloop.session.runs import RunSummary, by_metric, read_runs, summary_of
 
 __all__ = ["parser", "runs", "table"]
 
-HEADS: Final = ["run", "recipe", "best", "test", "steps", "time", "started", "status"]
-
 
 def parser() -> Parser:
-    made = Parser("runs", "[options] [FOLDER]", "List runs, the newest first: metric, steps, time, status.")
+    made = Parser(
+        "runs", "[options] [FOLDER]", "List runs, the newest first: settings that differ, metric, steps, time, status."
+    )
     add = made.add_argument
     add("folder", nargs="?", type=Path, metavar="FOLDER", help="the folder of runs (default: runs), or one run")
     add("--sort", metavar="BY", type=one_of(("time", "metric")), default="time", help="time (default) | metric")
@@ -46,13 +45,13 @@ def runs(arguments: list[str]) -> int:
     if options.sort == "metric":
         found = by_metric(found)
     none = f"There are no runs in {folder}. `trueloop train digits` starts one."
-    cells, troubles = [HEADS, *map(_row, found)], _troubles(found)
+    cells, troubles = runs_table(found), _troubles(found)
     writers = {
         "text": lambda: "\n".join([*table(cells), *([""] if troubles else []), *troubles]) if found else none,
         "json": lambda: json.dumps([{"name": run.name, **as_plain(run)} for run in found], indent=2),
     }
     rows = tuple(tuple(row) for row in cells[1:])
-    parts = (Table("", tuple(map(Column, HEADS)), rows),) if found else (Text(none),)
+    parts = (Table("", tuple(map(Column, cells[0])), rows),) if found else (Text(none),)
     Delivery(options).deliver_text(writers, lambda: Document(f"Runs in {folder}", parts, tuple(troubles)))
     return 0
 
@@ -61,22 +60,6 @@ def _found(folder: Path) -> list[RunSummary]:
     if (folder / "run.json").is_file():
         return [summary_of(folder)]
     return read_runs(folder) if folder.is_dir() else []
-
-
-def _row(run: RunSummary) -> list[str]:
-    test = (run.test or {}).get(run.metric)
-    own = ", ".join(f"{name}={value}" for name, value in run.hyperparameters.items())
-    total = f"/{run.total_steps:,}" if run.total_steps and run.step != run.total_steps else ""
-    return [
-        run.name,
-        f"{run.recipe}({own})" if own else run.recipe,
-        f"{run.metric} {number(run.best)}" if run.best is not None else "",
-        number(test) if test is not None else "",
-        f"{run.step:,}{total}",
-        duration(run.seconds) if run.seconds is not None else "",
-        time.strftime("%Y-%m-%d %H:%M", time.localtime(run.started)),
-        run.status,
-    ]
 
 
 def _troubles(found: list[RunSummary]) -> list[str]:
@@ -88,7 +71,15 @@ def _troubles(found: list[RunSummary]) -> list[str]:
         elif run.collapse:
             lines.append(f"{run.name}: marked. {run.collapse}")
         elif run.status in ("stopped", "killed"):
-            again = "start its script again" if run.own_loop else f"continue with `trueloop resume {run.path}`"
+            words = shlex.join([run.script, *run.arguments])
+            checked = f"run it again with `trueloop check {words}`"
+            again = (
+                checked
+                if run.kind == "check"
+                else "start its script again"
+                if run.own_loop
+                else f"continue with `trueloop resume {run.path}`"
+            )
             lines.append(f"{run.name}: {again}")
     return lines
 

@@ -22,10 +22,11 @@ class Run:
     claims: tuple[str, ...] = ()  # every claim of `trueloop probe`
     before: Record | None = None  # the last good run, if there is one
     twin: Record | None = None  # a finished run of the same recipe with a different seed
+    proofs: str = "training-readiness/proofs.json"  # of a script: the file that `probe` writes
     probe: str = "trueloop probe {run} {claim}"  # tests a claim, and stores the result where this note finds it
 
     def command(self, template: str, **more: str) -> str:
-        return template.format(run=self.name, recipe=self.recipe, **more)
+        return template.format(run=self.name, recipe=self.recipe, proofs=self.proofs, **more)
 
 
 Answer = Statement | Iterable[Statement]

@@ -1,4 +1,5 @@
-"""The note of a script, from one checked and recorded run of it. A recipe has much more evidence."""
+"""The note of a script, from one checked run of it: recorded by `trueloop ready SCRIPT`, or the run folder of
+`trueloop check`, which has no events. A recipe has much more evidence."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -35,7 +36,7 @@ RULES: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
 AS_RECIPE: Final = "write it as a recipe, then: trueloop train RECIPE.py"
 AGAIN: Final = "trueloop ready {run}"
 WITH_VALIDATION: Final = "add a validation (model.eval(), torch.no_grad()), then: trueloop ready {run}"
-PROBE: Final = "trueloop probe --format json --output training-readiness/proofs.json {run}"
+PROBE: Final = "trueloop probe --format json --output {proofs} {run}"
 """All claims at once: the file holds the last results only."""
 
 
@@ -73,6 +74,8 @@ def _first(run: Run, event: str, **wanted: object) -> str:
     for line in run.record.lines("events.jsonl", event):
         if all(run.record.value(f"events.jsonl:{line}#{name}") == value for name, value in wanted.items()):
             return f"events.jsonl:{line}"
+    if not (run.record.folder / "events.jsonl").is_file():
+        raise Absent(f"events.jsonl?{event}", "a run of `trueloop check` keeps no events")
     which = ",".join(f"{name}={value}" for name, value in wanted.items()) or "step"
     raise Absent(f"events.jsonl?{event}#{which}", "not seen in this run")
 
@@ -138,17 +141,26 @@ def _workers(run: Run) -> Statement:
 
 @question("validation", "a validation", WITH_VALIDATION, essential=True)
 def _validated(run: Run) -> Statement:
+    if run.record.lines("metrics.jsonl", "valid"):
+        seen = run.record.count("metrics.jsonl?valid#step")
+        return stated("validation", "note", "evaluations with a value that was seen: {seen}", seen=seen)
     passes = run.record.count("events.jsonl?EvaluationPass#step")
     return stated("validation", "note", "evaluation passes: {passes}", passes=passes)
 
 
 @question("validation", "metric, and its value for a constant prediction and the last good run", AS_RECIPE)
 def _metric(run: Run) -> Statement:
-    raise Absent("metrics.jsonl", "a script does not expose its metric")
+    raise Absent("run.json#metric", "a script does not say which value is its metric")
 
 
 @question("validation", "course of the loss", AGAIN)
 def _course(run: Run) -> Statement:
+    if lines := run.record.lines("metrics.jsonl", "train"):
+        first, end = (run.record.number(f"metrics.jsonl:{line}#loss") for line in (lines[0], lines[-1]))
+        count = run.record.count("metrics.jsonl?train#loss")
+        text = "over {count:,} rows of metrics the training loss went from {first:.4g} to {end:.4g}"
+        better: Status = "good" if end.value < first.value else "risk"
+        return stated("validation", better, text, first=first, end=end, count=count)
     at = _first(run, "LossCurve")
     first, end, count = (run.record.number(f"{at}#{name}") for name in ("first.0", "end", "count"))
     text = "over {count:,} backward calls the training loss went from {first:.4g} to {end:.4g}"
@@ -183,7 +195,8 @@ _twice = claim_question(
 
 @question("reproducibility", "versions", AGAIN)
 def _versions(run: Run) -> Statement:
-    figures = {name: run.record.figure(f"run.json#{name}") for name in ("trueloop", "torch", "python")}
+    below = "machine." if run.record.has("run.json#machine") else ""
+    figures = {name: run.record.figure(f"run.json#{below}{name}") for name in ("trueloop", "torch", "python")}
     return stated("reproducibility", "note", "trueloop {trueloop}, torch {torch}, python {python}", **figures)
 
 

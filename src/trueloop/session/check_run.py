@@ -106,12 +106,13 @@ class CheckRun(RunRecord):
         self._try(lambda: self._write_report(verdict))
         found = {
             severity.word: count
-            for severity in Severity
+            for severity in sorted(Severity, reverse=True)
             if (count := sum(finding.severity is severity for finding in verdict.findings))
         }
         try:
             self._run.write(
                 status=_status(verdict.outcome),
+                reason=verdict.outcome.reason,
                 step=verdict.watched.steps,
                 exit_code=exit_code,
                 message=verdict.outcome.sentence(),

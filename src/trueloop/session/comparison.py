@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from trueloop.hook import Row
 from trueloop.session.folder import read_about
-from trueloop.session.runs import RunSummary, summary_of
+from trueloop.session.runs import KINDS, RunSummary, fields_of, summary_of
 from trueloop.track.metrics import current_rows, read_rows
 from trueloop.usercode.definitions import definitions_that_differ
 
@@ -43,7 +43,7 @@ class Comparison:
 def compared(paths: Sequence[Path]) -> Comparison:
     """Runs by their folders."""
     rows = [current_rows(read_rows(path, ("train", "valid"))) for path in paths]
-    return compare_read(tuple(map(summary_of, paths)), [read_about(path) for path in paths], rows)
+    return compare_read(tuple(map(summary_of, paths)), [read_about(path, KINDS) for path in paths], rows)
 
 
 def compare_read(
@@ -66,9 +66,10 @@ def compare_read(
 
 
 def _fields(about: Mapping[str, Any]) -> dict[str, Any]:
-    """Of the recipe; each hyperparameter of the user's own is one of them."""
-    fields = dict(about.get("recipe") or {})
-    return {**(fields.pop("hyperparameters", None) or {}), **fields}
+    """Of the recipe, or of the script: its arguments, and the commit of its code."""
+    git = about.get("git") or {}
+    more = {"script": about.get("script"), "commit": git.get("commit"), "uncommitted changes": git.get("dirty")}
+    return {**fields_of(about), **(more if about.get("kind") == "check" else {})}
 
 
 def _code(labels: Sequence[str], abouts: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
@@ -93,6 +94,8 @@ def _results(runs: Sequence[RunSummary], rows: Sequence[Sequence[Row]]) -> dict[
         results[f"best {metric}"] = tuple(run.best if run.metric == metric else None for run in runs)
     for name in tests:
         results[f"test {name}"] = tuple((run.test or {}).get(name) for run in runs)
+    if any(run.findings is not None for run in runs):
+        results["findings"] = tuple(None if run.findings is None else sum(run.findings.values()) for run in runs)
     results["last training loss"] = tuple(next(_values(reversed(side), "loss"), None) for side in rows)
     results["seconds"] = tuple(run.seconds for run in runs)
     results["samples per second"] = tuple(

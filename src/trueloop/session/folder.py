@@ -1,4 +1,4 @@
-"""The folder of a run of `trueloop train`, and its lock.
+"""The folder of a run of `trueloop train`, and its lock. That of a checked script: `check_run.py`.
 
 runs/NAME/run.json         recipe, machine, status and current step
           metrics.jsonl    one row of metrics per line
@@ -143,8 +143,8 @@ def _never_began(path: Path) -> bool:
     return path.is_dir() and {each.name for each in path.iterdir()} <= early and not running(path)
 
 
-def read_about(path: Path) -> dict[str, Any]:
-    """What run.json says. Raises NotARun."""
+def read_about(path: Path, kinds: tuple[str, ...] = ("train",)) -> dict[str, Any]:
+    """What run.json says of a run of these kinds: train, check. Raises NotARun."""
     file = path / ABOUT
     try:
         about = json.loads(file.read_text(encoding="utf-8"))
@@ -152,7 +152,10 @@ def read_about(path: Path) -> dict[str, Any]:
         raise NotARun(f"{path} holds no run (no {ABOUT}). Nothing was done: `trueloop runs` lists the runs.") from None
     except (OSError, ValueError) as error:
         raise NotARun(f"{file} cannot be read ({error}). Nothing was done.") from None
-    if not isinstance(about, dict) or about.get("kind") != "train":
+    if isinstance(about, dict) and about.get("kind") == "check" and "check" not in kinds:
+        without = "it has no recipe and no checkpoints"
+        raise NotARun(f"{path} is a run of `trueloop check`: {without}. Nothing was done: name a run of `train`.")
+    if not isinstance(about, dict) or about.get("kind") not in kinds:
         raise NotARun(f"{path} is not a run of `trueloop train`. Nothing was done.")
     return about
 

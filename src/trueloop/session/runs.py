@@ -1,7 +1,7 @@
 """Summaries of runs, read from their folders, for `trueloop runs` and `trueloop compare`. Imports no torch."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -9,9 +9,12 @@ from typing import Any, Final, Literal
 from trueloop.errors import NotARun
 from trueloop.hook import Row
 from trueloop.session.folder import read_about, running
+from trueloop.track.chosen_metric import chosen_metric, is_higher_better
 from trueloop.track.metrics import current_rows, last_row, read_rows
 
-__all__ = ["RunSummary", "Status", "by_metric", "read_runs", "summary_from", "summary_of"]
+__all__ = ["KINDS", "RunSummary", "Status", "by_metric", "fields_of", "read_runs", "summary_from", "summary_of"]
+
+KINDS: Final = ("train", "check")
 
 Status = Literal["running", "finished", "stopped", "killed", "collapsed", "hung", "failed", "damaged"]
 
@@ -48,6 +51,12 @@ class RunSummary:
     best_step: int | None = None
     test: Mapping[str, float] | None = None
     collapse: str = ""  # How it fell below its baseline and stayed there; empty: it did not
+    kind: Literal["train", "check"] = "train"  # check: of a script, by `trueloop check` or `trueloop.watch()`
+    script: str = ""  # check: as the user named it
+    arguments: tuple[str, ...] = ()  # check: of the script
+    findings: Mapping[str, int] | None = None  # check: how many of each severity; None: not known yet
+    settings: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """What was asked for: fields of the recipe and hyperparameters, or arguments of the script by their names."""
 
     @property
     def name(self) -> str:
@@ -72,7 +81,7 @@ def _summary_or_damage(path: Path) -> RunSummary | None:
 
 def summary_of(path: Path) -> RunSummary:
     """Raises NotARun."""
-    about = read_about(path)
+    about = read_about(path, KINDS)
     rows = current_rows(read_rows(path, ("valid", "test")))
     return summary_from(path, about, rows, last_row(path), held=running(path))
 
@@ -83,8 +92,9 @@ def summary_from(
     """From what run.json says, the rows of validation and test, and the last row. `held`: a process trains it.
     The step is read from the rows while a run runs, and after a kill that left run.json behind."""
     status: Status = "running" if held else STATUS.get(str(about.get("status")), "failed")
-    metric = str(about.get("metric") or "")
-    higher = bool(about.get("higher_is_better", metric not in ("", "loss")))
+    checked = about.get("kind") == "check"
+    metric = _metric_in(rows) if checked else str(about.get("metric") or "")
+    higher = is_higher_better(metric) if checked else bool(about.get("higher_is_better", metric not in ("", "loss")))
     best, best_step = about.get("best"), about.get("best_step")
     under_way = status in ("running", "killed")
     if under_way or best is None:
@@ -111,7 +121,47 @@ def summary_from(
         best_step=best_step,
         test={name: value for name, value in tests[-1].items() if name != "seconds"} if tests else None,
         collapse=_collapse(about.get("collapse")),
+        kind="check" if checked else "train",
+        script=str(about.get("script") or ""),
+        arguments=tuple(map(str, about.get("arguments") or ())),
+        findings=about.get("findings"),
+        settings=fields_of(about),
     )
+
+
+def _metric_in(rows: Sequence[Row]) -> str:
+    """Of a checked script: what its first evaluation measured."""
+    return next((chosen_metric(row.values) for row in rows if row.kind == "valid"), "")
+
+
+def fields_of(about: Mapping[str, Any]) -> dict[str, Any]:
+    """What was asked for, by name: fields of a recipe and the user's own hyperparameters, or arguments of a script."""
+    if about.get("kind") == "check":
+        return dict(_arguments([str(word) for word in about.get("arguments") or ()]))
+    fields = dict(about.get("recipe") or {})
+    return {**(fields.pop("hyperparameters", None) or {}), **fields}
+
+
+def _arguments(words: list[str]) -> Iterator[tuple[str, str]]:
+    """`--lr 0.1 --fast data.csv` -> (--lr, 0.1), (--fast, data.csv): a word after an option counts as its value."""
+    name, place = "", 0
+    for word in words:
+        option = word.startswith("-") and not word.lstrip("-").replace(".", "").replace("e", "").isdigit()
+        if option:
+            if name:
+                yield name, "yes"
+            name, sign, value = word.partition("=")
+            if sign:
+                yield name, value
+                name = ""
+        elif name:
+            yield name, word
+            name = ""
+        else:
+            place += 1
+            yield f"argument {place}", word
+    if name:
+        yield name, "yes"
 
 
 def _collapse(told: Any) -> str:

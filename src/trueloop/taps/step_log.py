@@ -302,7 +302,8 @@ class StepLog:
         return Unread("train", self.bus.step, self._epoch, self._seconds(self._now), parts)
 
     def _seconds(self, moment: float) -> float:
-        return round(moment - self._began, 2)
+        seconds = moment - self._began
+        return round(seconds, 2 if seconds < 10 else 1)
 
     # -- names of losses --
 

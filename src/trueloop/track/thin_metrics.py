@@ -2,10 +2,10 @@
 
     {"kind": "train","step":50,"epoch":2.6316,"loss":0.8911734,"lr":0.003,"seconds":0.41}
 
-A loss has nine digits, which tell it from every other 32-bit number, a learning rate six. Each step has a row as long
-as the rows take `BYTES_PER_STEP` on average; where they are longer (many learning rates), some rows cover several
-steps: a loss is then their mean. The first process of a run that has a row to write creates the file; others write
-none.
+A loss has nine digits, which tell it from every other 32-bit number. After the first steps a learning rate stands in
+one row of ten, and wherever it has changed by more than one percent. Each step has a row as long as all rows take
+`BYTES_PER_STEP` on average; where they are longer (many values, many evaluations), some rows cover several steps: a
+loss is then their mean. The first process of a run that has a row to write creates the file; others write none.
 """
 
 import json
@@ -21,9 +21,12 @@ from trueloop.track.metrics import FILE
 
 __all__ = ["ThinMetrics"]
 
-BYTES_PER_STEP: Final = 80
-AT_FIRST: Final = 16_384  # bytes for the first rows, whatever their length
-_FRAME: Final = 28  # bytes of a row without its values, on average
+BYTES_PER_STEP: Final = 84
+AT_FIRST: Final = 8_192  # bytes for the first rows, whatever their length
+FIRST_STEPS: Final = 100  # with all their learning rates
+RATE_EVERY: Final = 10  # rows from one learning rate to the next
+RATE_CHANGE: Final = 0.01  # relative change that is written at once
+_FRAME: Final = 44  # bytes of a row without its values, on average
 _VALUE: Final = 13  # bytes of a value without its name
 
 
@@ -39,6 +42,8 @@ class ThinMetrics:
         self._credit = AT_FIRST
         self._step = 0
         self._merged: list[Row] = []
+        self._rates: dict[str, tuple[float, int]] = {}  # The learning rate that was last written, and in which row
+        self._rows = 0
         self._metric = ""
         self._best: float | None = None
 
@@ -57,17 +62,30 @@ class ThinMetrics:
 
     def _lines(self, row: Row) -> list[str]:
         if row.kind != "train":
+            self._credit -= _size(row)
             return [_line(self._with_best(row))]
         self._credit += BYTES_PER_STEP * max(0, row.step - self._step)
         self._step = row.step
-        self._merged.append(row)
-        # By names, not by the digits of this run: two runs of a script have rows for the same steps.
-        size = _FRAME + len("".join(row.values)) + _VALUE * len(row.values)
+        self._merged.append(row if row.step <= FIRST_STEPS else self._with_due_rates(row))
+        mean = _mean(self._merged)
+        size = _size(mean)
         if size > self._credit:
             return []
         self._credit -= size
-        rows, self._merged = self._merged, []
-        return [_line(_mean(rows))]
+        self._merged = []
+        return [_line(mean)]
+
+    def _with_due_rates(self, row: Row) -> Row:
+        self._rows += 1
+        kept: dict[str, float] = {}
+        for name, value in row.values.items():
+            if name.startswith("lr"):
+                before, at = self._rates.get(name, (math.nan, 0))
+                if abs(value - before) <= RATE_CHANGE * abs(before) and self._rows - at < RATE_EVERY:
+                    continue
+                self._rates[name] = (value, self._rows)
+            kept[name] = value
+        return Row(row.kind, row.step, row.epoch, kept)
 
     def _with_best(self, row: Row) -> Row:
         self._metric = self._metric or chosen_metric(row.values)
@@ -95,6 +113,11 @@ class ThinMetrics:
             self.failure = error.strerror or str(error)
 
 
+def _size(row: Row) -> int:
+    """By names, not by the digits of this run: two runs of a script have rows for the same steps."""
+    return _FRAME + len("".join(row.values)) + _VALUE * (len(row.values) - 1)
+
+
 def _mean(rows: list[Row]) -> Row:
     """One row for several steps: losses and the user's own values are means, learning rates the last ones."""
     last = rows[-1]
@@ -115,7 +138,7 @@ def _line(row: Row) -> str:
             for (label, digits), value in zip(map(_label, row.values), row.values.values(), strict=True)
         ]
     )
-    return f'{{"kind": "{row.kind}","step":{row.step},"epoch":{row.epoch:.6g}{best}{values}}}\n'
+    return f'{{"kind": "{row.kind}","step":{row.step},"epoch":{row.epoch:.5g}{best}{values}}}\n'
 
 
 @lru_cache(maxsize=256)
