@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from trueloop.doctor.cell_reports import notebook_name, running_shell
 from trueloop.doctor.watch import Watch
 from trueloop.doctor.watch import watch as start_watch
 from trueloop.session.check_run import CheckRun, name_of_script, say
@@ -36,9 +37,12 @@ def watch(
         folder = load_settings(Path.cwd()).runs if runs is None else str(runs)
         if folder is None or os.environ.get("RANK", "0") != "0":
             return None
-        script = sys.argv[0] if sys.argv and sys.argv[0] not in ("", "-c") else ""
-        stem = "notebook" if "ipykernel" in sys.modules else name_of_script(script) if script else "session"
-        found, why = CheckRun.create(Path(folder), name or stem, script, sys.argv[1:], named=bool(name))
+        shell = running_shell()
+        script = sys.argv[0] if shell is None else notebook_name(shell)
+        stem = "notebook" if shell is not None else "script"
+        stem = name_of_script(script) if script.endswith((".py", ".ipynb")) else stem
+        arguments = sys.argv[1:] if shell is None else []
+        found, why = CheckRun.create(Path(folder), name or stem, script, arguments, named=bool(name))
         if why:
             say(why)
         return found
