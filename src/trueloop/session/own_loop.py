@@ -35,12 +35,13 @@ from trueloop.engine.stop import Stop, catch_signals
 from trueloop.engine.stream_shares import OwnBatches
 from trueloop.errors import BadCheckpoint, Misuse, did_you_mean
 from trueloop.finding import Finding
-from trueloop.hook import AGAIN, Ending, Hook, Row, Start
+from trueloop.hook import AGAIN, Ending, Hook, Row, Start, log_to, stop_logging_to
 from trueloop.parallel.digest import drift
 from trueloop.parallel.peers import Group, Peers, find_peers
 from trueloop.parallel.replicated import Replicated
 from trueloop.session.folder import ABOUT, RunFolder, read_about
 from trueloop.session.listeners import Listeners, listen
+from trueloop.session.logged_values import plain_numbers
 from trueloop.session.machine import machine
 from trueloop.session.shared_folder import open_shared_folder
 from trueloop.track.trackers import check_trackers
@@ -173,6 +174,8 @@ class Session:
         self._stack.enter_context(catch_signals(self._stop))
         if self._rules and not self._folder.guest:
             self._stack.enter_context(observe(hooks.heard, load_settings(Path.cwd()), OBSERVED))
+        log_to(self._log_values)
+        self._stack.callback(stop_logging_to, self._log_values)
         self._clock, self._logged = time.perf_counter(), self.step
 
     def _resume(self) -> int | None:
@@ -259,10 +262,11 @@ class Session:
 
     def log(self, **values: Any) -> None:
         """Numbers of this step; rows of metrics have their means. Tensors are read when a row is written."""
-        for name, value in values.items():
-            if value.numel() != 1 if isinstance(value, torch.Tensor) else not hasattr(value, "__float__"):
-                raise Misuse(f"run.log({name}=...) got a {type(value).__name__}: give a number, or a tensor of one.")
-            self._means.add({name: value.reshape(()) if isinstance(value, torch.Tensor) else float(value)})
+        self._means.add(plain_numbers(values, "run.log"))
+
+    def _log_values(self, values: Mapping[str, Any]) -> None:
+        """`trueloop.log(...)`, anywhere in the loop."""
+        self._means.add(plain_numbers(values, "trueloop.log"))
 
     def evaluated(self, **values: Any) -> bool:
         """Metrics of an evaluation at this step. True: the best so far; then this step's checkpoint is kept as best."""

@@ -26,7 +26,7 @@ from trueloop.engine.torch_settings import pick_device
 from trueloop.engine.train import train as run_loop
 from trueloop.errors import BadCheckpoint, CannotSave, MissingExtra, Misuse
 from trueloop.finding import Finding
-from trueloop.hook import Ending, Hook, Row, Start
+from trueloop.hook import Ending, Hook, Row, Start, log_to, stop_logging_to
 from trueloop.parallel.join import joined
 from trueloop.parallel.peers import find_peers
 from trueloop.recipe.recipe import DataRequest, Recipe, describe
@@ -39,6 +39,7 @@ from trueloop.session.folder import RunFolder
 from trueloop.session.hang_watch import end_run_on_hang, record_hang_in
 from trueloop.session.listeners import Listeners, open_listeners
 from trueloop.session.live_checks import rules_for_runs
+from trueloop.session.logged_values import plain_numbers
 from trueloop.session.machine import machine
 from trueloop.session.shared_folder import open_shared_folder
 from trueloop.track.trackers import check_trackers
@@ -223,12 +224,21 @@ def _session(
 
 @contextmanager
 def _observed(loop: Loop) -> Iterator[None]:
-    """The engine reports its own steps to the rules; a step of the user's own is observed as `check` does."""
-    if loop.recipe.step is None or loop.parts.peers.world > 1:
-        yield
-        return
-    with observe(loop.parts.hooks.heard, load_settings(Path.cwd()), OBSERVED):
-        yield
+    """The engine reports its own steps to the rules; a step of the user's own is observed as `check` does.
+    `trueloop.log` in the recipe's code adds to its rows."""
+
+    def log(values: Mapping[str, Any]) -> None:
+        loop.log.means.add(plain_numbers(values, "trueloop.log"))
+
+    log_to(log)
+    try:
+        if loop.recipe.step is None or loop.parts.peers.world > 1:
+            yield
+            return
+        with observe(loop.parts.hooks.heard, load_settings(Path.cwd()), OBSERVED):
+            yield
+    finally:
+        stop_logging_to(log)
 
 
 def _begin(
