@@ -49,7 +49,7 @@ def checked_run(folder: Path, text: str, *arguments: str, file_limit: int = 0, k
         sentence = why
         if run is not None:
             run.conclude(verdict, verdict.outcome.exit_code)
-            sentence = run.sentence()
+            sentence = run.failure() or run.shown
         sys.stdout.flush()
         return printed.read_text(encoding="utf-8") + sentence
 

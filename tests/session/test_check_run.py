@@ -269,7 +269,7 @@ def test_the_command_keeps_a_run_unless_it_is_told_not_to(tmp_path: Path) -> Non
 
     assert "run folder" not in check("--no-run")
     assert not (tmp_path / "runs").exists()
-    assert check().endswith("trueloop: run folder runs/train\n")
+    assert check().endswith("; run folder runs/train\n")
     check("--runs", "elsewhere", "--name", "mine")
     assert (tmp_path / "elsewhere" / "mine" / "metrics.jsonl").is_file()
     (tmp_path / "pyproject.toml").write_text("[tool.trueloop]\nruns = false\n")

@@ -122,13 +122,14 @@ def check(arguments: list[str]) -> int:
         verdict, error = examine(program, watch)
         if error is not None:
             show(error)
+        verdict = verdict if run is None else replace(verdict, run_folder=run.shown)
         if tried is not None and not delivery.in_terminal:
             verdict = replace(verdict, notes=(*verdict.notes, *tried(verdict)))
         if not verdict.reported_elsewhere:
             deliver_verdict(delivery, verdict)
         if tried is not None and delivery.in_terminal:
             print(*tried(verdict), sep="\n", file=sys.stderr)
-        _conclude(run, verdict, options, delivery)
+        _conclude(run, verdict, options)
     exit_process(error, verdict.exit_code(options.fail_on))
 
 
@@ -151,14 +152,14 @@ def _open_run(options: argparse.Namespace, program: Program, settings: Settings)
     return run
 
 
-def _conclude(run: CheckRun | None, verdict: Verdict, options: argparse.Namespace, delivery: Delivery) -> None:
+def _conclude(run: CheckRun | None, verdict: Verdict, options: argparse.Namespace) -> None:
     if run is None:
         return
     from trueloop.session.check_run import say
 
     run.conclude(verdict, verdict.exit_code(options.fail_on))
-    if not run.is_complete or (delivery.in_terminal and not delivery.quiet and not verdict.reported_elsewhere):
-        say(run.sentence())
+    if failure := run.failure():
+        say(failure)
 
 
 def _refuse_try(options: argparse.Namespace) -> None:
@@ -240,7 +241,7 @@ def _hang_reporter(
         if not verdict.reported_elsewhere:
             deliver_verdict(delivery, verdict)
             mark_reported()
-        _conclude(run, verdict, options, delivery)
+        _conclude(run, verdict, options)
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(verdict.exit_code(options.fail_on))

@@ -17,9 +17,10 @@ __all__ = ["ChildRecord", "RunRecord"]
 
 
 class RunRecord(ABC):
-    """Must not raise: the run goes on without it."""
+    """Must not raise: the run continues without it."""
 
     folder: Path
+    shown: str = ""  # The folder as the user knows it
 
     @abstractmethod
     def add_rows(self, rows: list[Row]) -> None:

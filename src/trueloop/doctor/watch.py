@@ -11,6 +11,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
@@ -170,6 +171,8 @@ class Watch:
         if error is not None:
             strip(error)
         verdict = merge_reports(self.stop(outcome_of(error), error), self.cross_rank)
+        if self._run is not None:
+            verdict = replace(verdict, run_folder=self._run.shown)
         if self._show is not None and not verdict.reported_elsewhere:
             self._show(verdict)
             mark_reported()

@@ -237,6 +237,7 @@ class Verdict:
     notes: tuple[str, ...] = ()  # what else a reader must know: 'the report of rank 1 is missing: its process died'
     crash: CrashExplanation | None = None  # what the script's own exception means, if it is of a known kind
     facts: tuple[Event, ...] = ()  # what this rank reports about itself, for the rules that compare ranks
+    run_folder: str = ""  # where the run is kept; empty: it is not
     summary: str = ""  # the closing line where no run was watched; empty: it is built from the numbers above
 
     def __repr__(self) -> str:
@@ -297,6 +298,7 @@ class Verdict:
         added = self.added_seconds
         if added is not None:
             parts.append(f"checking added {'less than 0.1' if added < 0.1 else f'{added:,.1f}'} s")
+        parts += [f"run folder {self.run_folder}"] if self.run_folder else []
         learning = self.watched.learning
         audit = () if learning is None else (learning.sentence(),)
         return f"{self.headline()} in {self.watched.sentence()}", *audit, "; ".join(parts)

@@ -51,7 +51,7 @@ def name_of_script(script: str) -> str:
 class CheckRun(RunRecord):
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder.path.absolute()  # the script may change its working directory
-        self._shown = folder.path
+        self.shown = str(folder.path)
         folder.path = self.folder
         self._run = folder
         self._pid = os.getpid()
@@ -124,16 +124,10 @@ class CheckRun(RunRecord):
             self._failure = self._failure or str(error).rstrip(".")
         self._run.close()
 
-    def sentence(self) -> str:
-        """For the end of the report: where the run is, and what could not be written."""
+    def failure(self) -> str:
+        """What could not be written, in a sentence; empty: nothing."""
         reason = self._failure or self._metrics.failure
-        if reason:
-            return f"run folder {self._shown}: it is incomplete ({reason})"
-        return f"run folder {self._shown}"
-
-    @property
-    def is_complete(self) -> bool:
-        return not (self._failure or self._metrics.failure)
+        return f"the run folder {self.shown} is incomplete ({reason})" if reason else ""
 
     def _write_report(self, verdict: Verdict) -> None:
         aside = self.folder / f"{REPORT}.writing"
