@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from trueloop.errors import Misuse
+from trueloop.errors import Misuse, NotARun
 from trueloop.hook import Row
 from trueloop.results.plain import as_plain
 from trueloop.session.comparison import Parting, compare_read
@@ -48,7 +48,10 @@ def data(library: Library, query: Query) -> dict[str, Any]:
         summary_in(folder, about, sampled_rows(folder), held=is_running(folder))
         for folder, about in zip(folders, abouts, strict=True)
     )
-    found = compare_read(summaries, abouts, rows)
+    try:
+        found = compare_read(summaries, abouts, rows)
+    except (AttributeError, TypeError, ValueError, KeyError) as error:  # a stranger's run.json has other types
+        raise NotARun(f"run.json of one of these runs is damaged ({str(error)[:120]}). Nothing was compared.") from None
     shown = [library.row(name) for name in names]
     sides = {name: getattr(found, name) for name in ("recipe", "machine", "code", "results")}
     losses = [{**asdict(each), "sentence": _sentence(names[0], each)} for each in found.partings]
