@@ -7,6 +7,7 @@ import os
 import pickle
 import signal
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("TRUELOOP_KEY", os.path.join(tempfile.gettempdir(), f"trueloop-tests-{os.getuid()}.key"))
 
 import pytest
 import torch

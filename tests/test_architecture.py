@@ -20,6 +20,7 @@ WORDS = ("errors", "event", "finding", "run", "hook", "recipe", "usercode", "res
 
 ROOMS: dict[str, str] = {
     "torch_private": "torch",
+    "trust": "words",
     "measure": "words torch torch_private",
     "rules": "words",
     "report": "words",
@@ -32,28 +33,28 @@ ROOMS: dict[str, str] = {
     "checkpoint": "words torch parallel",
     "kernels": "torch",
     "engine": "words torch torch_private measure data parallel checkpoint kernels",
-    "track": "words report",
+    "track": "words trust report",
     "doctor": "words torch torch_private taps observers rules crash report parallel track",
     "experiment": "words torch doctor",
-    "session": "words torch torch_private measure data parallel checkpoint engine track rules report doctor",
+    "session": "words trust torch torch_private measure data parallel checkpoint engine track rules report doctor",
     "sweep": "words session track",
-    "recipes": "words torch data engine",
+    "recipes": "words trust torch data engine",
     "tune": "words torch torch_private measure data engine profile recipes",
     "claims": "words torch torch_private measure taps doctor experiment data parallel checkpoint engine",
     "op_claims": "words torch torch_private claims",
     "op_bench": "words torch torch_private profile op_claims",
     "optimizer_claims": "words torch torch_private measure claims",
-    "readiness": "words checkpoint rules session",
+    "readiness": "words trust checkpoint rules session",
     "inspection": "words torch torch_private measure data checkpoint engine op_claims",
-    "export": "words torch torch_private measure data checkpoint engine recipes",
+    "export": "words trust torch torch_private measure data checkpoint engine recipes",
     "quantize": "words torch torch_private measure data engine export",
     "bench": "words torch export",
-    "serve": "words torch data export",
+    "serve": "words trust torch data export",
     "inference": "words torch data parallel checkpoint engine track session export",
     "labs": "words torch torch_private data kernels engine op_claims optimizer_claims inspection export quantize serve",
     "ui": "words rules claims track session report labs",
     "cli": (
-        "words torch taps rules report doctor experiment parallel checkpoint engine recipes session inspection "
+        "words trust torch taps rules report doctor experiment parallel checkpoint engine recipes session inspection "
         "claims op_claims op_bench optimizer_claims readiness profile sweep tune export quantize bench serve inference "
         "labs ui"
     ),

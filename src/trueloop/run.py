@@ -140,7 +140,7 @@ def read_run(folder: Path) -> dict[str, Any]:
     try:
         about = json.loads(file.read_text(encoding="utf-8"))
         recorded = int(about.get("format", FORMAT))
-    except (OSError, ValueError, AttributeError, TypeError) as error:
+    except (OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
         cure = "record the run again, or delete this file to check without it"
         raise NotARun(f"{file} is damaged ({error}). Nothing was checked: {cure}.") from None
     if recorded > FORMAT:
@@ -162,7 +162,7 @@ def read_events(folder: Path) -> Iterator[Event]:
         for number, line in enumerate(_decoded(lines, file), 1):
             try:
                 yield event_from(json.loads(line))
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                 if not line.endswith("\n"):
                     return
                 raise NotARun(_damage(file, number, error)) from None

@@ -64,6 +64,7 @@ def parser() -> Parser:
     add("--tokens", metavar="N", type=whole_number(), help="--generate: tokens of each text (64)")
     add_op_options(made, _batches)
     made.add_report_options(quiet="no progress, only the report")
+    made.add_trust()
     return made
 
 

@@ -47,6 +47,7 @@ def parser() -> Parser:
     add("--samples", metavar="N|all", type=samples, default=0, help="validation samples to verify on (256)")
     add_run_options(made, "RUN/export/TARGET")
     made.add_report_options(quiet="print errors only")
+    made.add_trust()
     return made
 
 

@@ -69,6 +69,7 @@ def parser() -> Parser:
     add_recipe_options(made, positional=False)
     made.add_report_options(quiet="")
     made.epilog = "--output FILE.png writes the images of a batch; .safetensors, .npz or .pt the output of a layer."
+    made.add_trust()
     return made
 
 

@@ -61,6 +61,7 @@ def parser() -> Parser:
     add("--with-batching", action="store_true", help="only with batching")
     add_limits(made)
     made.add_report_options()
+    made.add_trust()
     return made
 
 

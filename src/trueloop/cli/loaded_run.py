@@ -25,6 +25,7 @@ def add_run_options(parser: Parser) -> None:
     add("--data", type=Path, metavar="DIR", help="the folder with its data, if it has moved")
     add("--device", type=parse_device, help="cpu | cuda | cuda:N (default: the best one)")
     add("--runs", metavar="FOLDER", type=Path, default=Path("runs"), help="the folder of runs")
+    parser.add_trust()
 
 
 def load_run(options: argparse.Namespace, verb: str) -> Loaded:

@@ -11,6 +11,7 @@ from typing import Final
 from trueloop import __version__
 from trueloop.errors import Misuse, did_you_mean
 from trueloop.results.check import ExitCode
+from trueloop.trust.made_here import TRUST
 
 __all__ = ["VERBS", "main", "module_name"]
 
@@ -58,6 +59,7 @@ VERBS: Final = {verb: text for verbs in GROUPS.values() for verb, text in verbs.
 
 def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
+    trusted = os.environ.get(TRUST)
     try:
         if not words or words[0] in ("-h", "--help", "help"):
             print(_help())
@@ -78,6 +80,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from trueloop.cli.failure import report_user_errors
 
         return report_user_errors(error)
+    finally:  # --trust is for one command, also where a program calls several
+        os.environ.pop(TRUST, None)
+        if trusted is not None:
+            os.environ[TRUST] = trusted
 
 
 def module_name(verb: str) -> str:

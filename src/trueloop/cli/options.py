@@ -17,6 +17,7 @@ from trueloop.errors import Misuse, did_you_mean
 from trueloop.finding import Severity
 from trueloop.report import FORMATS
 from trueloop.session.hang_timeout import HANG_AFTER, hang_after, parse_seconds
+from trueloop.trust.made_here import TRUST
 
 __all__ = ["NO_COLOR", "Parser", "bandwidth", "duration", "number", "one_of", "shape", "share", "size", "whole_number"]
 
@@ -40,6 +41,13 @@ class _Help(argparse.HelpFormatter):
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         paragraphs = text.strip("\n").split("\n\n")
         return "\n\n".join(part if "\n " in f"\n{part}" else textwrap.fill(part, width) for part in paragraphs)
+
+
+class _Trust(argparse.Action):
+    """By the environment: the processes that a verb starts must know it, too."""
+
+    def __call__(self, *_: object) -> None:
+        os.environ[TRUST] = "1"
 
 
 @final
@@ -139,6 +147,9 @@ class Parser(argparse.ArgumentParser):
 
     def add_fail_on(self, names: Sequence[str], default: str, help: str) -> None:
         self.add_argument("--fail-on", metavar="SEVERITY", type=_severity(names), default=default, help=help)
+
+    def add_trust(self) -> None:
+        self.add_argument("--trust", action=_Trust, nargs=0, help="execute code of a run or artifact not made here")
 
     def add_hang_after(self) -> None:
         help = f"find the cause when a rank makes no progress for this long: 60s, 5min ({HANG_AFTER:.0f}s)"

@@ -56,6 +56,7 @@ def parser() -> Parser:
     add_recipe_options(made, positional=False)
     made.add_argument("-m", metavar="MODULE", help="probe a module, like python -m")
     add_op_options(made)
+    made.add_trust()
     return made
 
 

@@ -47,6 +47,7 @@ def parser() -> Parser:
     add("--snapshot", metavar="FILE", type=Path, help="write CUDA's memory snapshot for pytorch.org/memory_viz")
     made.add_report_options(quiet="")
     add_recipe_options(made, positional=False)
+    made.add_trust()
     return made
 
 

@@ -44,6 +44,7 @@ def parser() -> Parser:
     add("--no-speed", action="store_true", help="do not measure the speed against the float model")
     add_run_options(made, "RUN/export/SCHEME-TARGET")
     made.add_report_options(quiet="print errors only")
+    made.add_trust()
     return made
 
 

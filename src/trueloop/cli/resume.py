@@ -38,6 +38,7 @@ def parser() -> Parser:
     made.add_argument("--download", action="store_true", help="download the data if they are missing")
     made.add_argument("-q", "--quiet", action="store_true", help="print findings, warnings and errors only")
     made.add_hang_after()
+    made.add_trust()
     return made
 
 
@@ -80,8 +81,8 @@ def recipe_for(arguments: list[str]) -> Recipe:
 
 def _origin(options: argparse.Namespace) -> dict[str, Any]:
     run = options.run
-    origin = origin_of(run, read_about(run), f"call trueloop.resume(recipe, {str(run)!r}) in that script.")
-    return {**origin, "recipe": options.recipe} if options.recipe else origin
+    otherwise = f"call trueloop.resume(recipe, {str(run)!r}) in that script."
+    return origin_of(run, read_about(run), otherwise, options.recipe or "")
 
 
 def _parsed(arguments: list[str]) -> argparse.Namespace:

@@ -47,6 +47,7 @@ def parser() -> Parser:
     add("--log", action="store_true", help="print a line for each request")
     add("--write", nargs=2, metavar=("WHAT", "DIR"), help="write files for triton or docker; serve nothing")
     add_limits(made)
+    made.add_trust()
     return made
 
 
@@ -156,8 +157,10 @@ def _write(options: argparse.Namespace) -> int:
         raise Misuse(f"--write cannot be {what!r}.{near} Choose: {', '.join(WRITES)}. Nothing was run.")
     from trueloop.export.folder import read_artifact, verify_files
     from trueloop.serve.deployment import write_docker, write_triton
+    from trueloop.trust.artifacts import check_artifact
 
     artifact = read_artifact(not_a_run(options.artifact, "serve"))
+    check_artifact(artifact)
     verify_files(artifact)
     for path in (write_triton if what == "triton" else write_docker)(artifact, Path(folder), limits_of(options)):
         _say(f"written    {path}")

@@ -40,6 +40,7 @@ def parser() -> Parser:
     add("--fresh", action="store_true", help="measure again, without results of earlier runs")
     add("--write", metavar="FILE", type=Path, help="the file for the winning recipe (NAME_tuned.py)")
     made.add_report_options(quiet="no progress, only the report")
+    made.add_trust()
     return made
 
 

@@ -7,6 +7,7 @@ from trueloop.errors import BadArtifact, Misuse, TrueloopError, did_you_mean
 from trueloop.export.exporter import Exporter, Runner
 from trueloop.export.folder import verify_files
 from trueloop.results.artifact import Artifact
+from trueloop.trust.artifacts import check_artifact
 
 __all__ = ["TARGETS", "check_runnable", "find_exporter", "runner_of"]
 
@@ -28,6 +29,7 @@ def check_runnable(artifact: Artifact, device: str = "") -> tuple[Exporter, str]
     exporter, device = find_exporter(artifact.target), device or artifact.device
     exporter.check_fits(artifact, device)
     exporter.require(device)
+    check_artifact(artifact)
     verify_files(artifact)
     return exporter, device
 

@@ -17,6 +17,7 @@ from trueloop.checkpoint.store import seal_json, unseal_json
 from trueloop.errors import BadArtifact, BadCheckpoint, CannotSave, Misuse
 from trueloop.export.exporter import installed_version
 from trueloop.results.artifact import FILE, FORMAT, Artifact, Port
+from trueloop.trust.artifacts import artifact_stamp
 
 __all__ = ["CARD", "StagedFolder", "read_artifact", "staged_folder", "verify_files"]
 
@@ -76,7 +77,7 @@ def _has_runtime_and_sizes(artifact: Artifact) -> bool:
 
 
 def _is_well_typed(artifact: Artifact) -> bool:
-    words = (artifact.name, artifact.target, artifact.task, *artifact.classes, *artifact.notes)
+    words = (artifact.name, artifact.target, artifact.task, artifact.made_here, *artifact.classes, *artifact.notes)
     maps = (artifact.versions, artifact.licence, artifact.preprocessing, artifact.run, artifact.files)
     return (
         all(isinstance(each, str) for each in words)
@@ -188,6 +189,7 @@ class StagedFolder:
         model = artifact.file.name
         with self._report_errors():
             made = replace(artifact, folder=self.aside, files={model: _size_and_hash(self.aside / model)})
+            made = replace(made, made_here=artifact_stamp(made))
             (self.aside / FILE).write_bytes(seal_json(made.plain()))
             if card:
                 (self.aside / CARD).write_text(card, encoding="utf-8")

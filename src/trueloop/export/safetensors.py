@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, final
 from trueloop.errors import BadArtifact
 from trueloop.export.exporter import Example, Exporter, Runner
 from trueloop.results.artifact import Artifact, Port
+from trueloop.trust.artifacts import is_own
+from trueloop.trust.made_here import is_trusted
 
 if TYPE_CHECKING:
     from torch import nn
@@ -84,9 +86,13 @@ def _rebuild(artifact: Artifact) -> tuple[nn.Module, Any]:
 
 
 def _refuse_companion(artifact: Artifact, recipe: Any) -> None:
-    """A recipe is code: the user's own is trusted, one inside the artifact's folder is not."""
+    """A recipe is code: that of an own export is trusted, unless it lies in the artifact's folder."""
     named = isinstance(recipe, str)
-    folder = artifact.folder.resolve()
-    if not named or (recipe.endswith(".py") and Path(recipe).resolve().is_relative_to(folder)):
+    if named and (not recipe.endswith(".py") or is_trusted()):
+        return
+    if not named or Path(recipe).resolve().is_relative_to(artifact.folder.resolve()):
         why = f"{artifact.folder} is not safe to load and was refused; nothing in it was executed:"
         raise BadArtifact(f"{why} its recipe {recipe!r} is code that came with it.")
+    if not is_own(artifact):
+        why = f"{artifact.folder} was not exported by you on this machine, and opening it would execute {recipe}."
+        raise BadArtifact(f"{why} Nothing was run: if you trust that file, add --trust.")

@@ -10,7 +10,6 @@ checkpoints/step-00000171/manifest.json#files
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any, Final, final
 
 from trueloop.errors import NotARun
 from trueloop.results.readiness import Figure
+from trueloop.trust.files import parse_json, read_regular
 
 __all__ = ["Absent", "Record"]
 
@@ -114,8 +114,8 @@ def _by_claim(whole: Any, path: Path) -> dict[str, Any]:
 
 def _parsed(path: Path) -> Any:
     try:
-        text = path.read_text(encoding="utf-8", errors="backslashreplace")
-        return _Rows(text.splitlines(), path) if path.suffix == ".jsonl" else json.loads(text)
+        text = read_regular(path).decode("utf-8", "backslashreplace")
+        return _Rows(text.splitlines(), path) if path.suffix == ".jsonl" else parse_json(text)
     except (OSError, ValueError) as error:
         raise NotARun(f"{path} cannot be read ({error}). No note was written.") from None
 
@@ -132,7 +132,7 @@ class _Rows:
 
     def __getitem__(self, index: int) -> Any:
         try:
-            return json.loads(self._lines[index])
+            return parse_json(self._lines[index])
         except ValueError as error:
             if index == len(self._lines) - 1:
                 return None  # a kill truncated the last line

@@ -7,12 +7,14 @@ from typing import Any
 from trueloop.errors import Misuse, NotARun
 from trueloop.recipe.recipe import Recipe
 from trueloop.recipes.catalogue import find_recipe
+from trueloop.trust.recipes import MADE_HERE, check_recipe
 
 __all__ = ["origin_of", "recipe_of"]
 
 
-def origin_of(run: Path, about: Mapping[str, Any], otherwise: str) -> dict[str, Any]:
-    """Recipe, arguments and settings of a run. `about`: run.json; `otherwise`: advice for a run started from Python."""
+def origin_of(run: Path, about: Mapping[str, Any], otherwise: str, instead: str = "") -> dict[str, Any]:
+    """Recipe, arguments and settings of a run. `about`: run.json; `otherwise`: advice for a run started from Python.
+    `instead`: the file that the user names. Raises Misuse if the recipe is a stranger's file."""
     if about.get("session"):
         said = f"{run} is a run of trueloop.session, which has no recipe"
         raise Misuse(f"{said}. Nothing was run: start its script again to continue it; in Python, trueloop.load(...).")
@@ -22,6 +24,9 @@ def origin_of(run: Path, about: Mapping[str, Any], otherwise: str) -> dict[str, 
     named = isinstance(origin, dict) and isinstance(origin.get("recipe"), str)
     if not named or not all(isinstance(origin.get(part), dict) for part in ("arguments", "settings")):
         raise NotARun(f"{run}/run.json is damaged: it names no recipe. Nothing was run; the checkpoints are untouched.")
+    if instead:
+        return {**origin, "recipe": instead}
+    check_recipe(run, origin, about.get(MADE_HERE))
     return dict(origin)
 
 

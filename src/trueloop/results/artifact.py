@@ -110,6 +110,7 @@ class Artifact:
     verification: Verification | None = None  # none: only during the export
     notes: tuple[str, ...] = ()
     licence: Mapping[str, str] = field(default_factory=lambda: dict(LICENCE))
+    made_here: str = ""  # The stamp of the machine that exported it: trust/artifacts.py
 
     @property
     def file(self) -> Path:

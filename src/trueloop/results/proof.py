@@ -156,7 +156,7 @@ def read_proofs(folder: Path) -> Proofs:
         if int(content["format"]) > FORMAT:
             raise NotARun(f"{path} was written by a newer trueloop. Nothing was read: pip install -U trueloop")
         return Proofs(str(content["subject"]), tuple(_proof(each) for each in content["proofs"]))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         hint = f"remove it, and `trueloop probe {folder}` writes it again."
         raise NotARun(f"{path} is damaged ({error}). Nothing was read: {hint}") from None
 

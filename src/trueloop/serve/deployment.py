@@ -12,6 +12,7 @@ from trueloop import __version__
 from trueloop.errors import CannotSave, Misuse
 from trueloop.results.artifact import FILE, Artifact, Port
 from trueloop.serve.limits import Limits
+from trueloop.trust.artifacts import CARRY_CODE
 
 __all__ = ["config_of", "dockerfile_of", "write_docker", "write_triton"]
 
@@ -128,6 +129,7 @@ def dockerfile_of(artifact: Artifact, limits: Limits) -> str:
         "--timeout": f"{limits.timeout:g}s",
         "--grace": f"{limits.grace:g}s",
     }
+    trust = ("--trust",) if artifact.target in CARRY_CODE else ()  # whoever writes this file has the artifact checked
     return TEMPLATE.format(
         name=" ".join(artifact.name.split()),
         target=artifact.target,
@@ -137,5 +139,5 @@ def dockerfile_of(artifact: Artifact, limits: Limits) -> str:
         version=__version__,
         torch=artifact.versions["torch"].partition("+")[0],
         runtime=f'"{runtime["package"]}=={runtime["version"]}" ' if runtime["package"] != "torch" else "",
-        options=", ".join(f'"{word}"' for pair in options.items() for word in pair),
+        options=", ".join(f'"{word}"' for word in (*trust, *(each for pair in options.items() for each in pair))),
     )

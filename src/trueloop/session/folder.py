@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final, Self, final
 
 from trueloop.errors import CannotSave, Misuse, NotARun, did_you_mean
+from trueloop.trust.files import parse_json, read_regular
 
 __all__ = ["RunFolder", "find_run", "read_about", "running"]
 
@@ -147,7 +148,7 @@ def read_about(path: Path, kinds: tuple[str, ...] = ("train",)) -> dict[str, Any
     """What run.json says of a run of these kinds: train, check. Raises NotARun."""
     file = path / ABOUT
     try:
-        about = json.loads(file.read_text(encoding="utf-8"))
+        about = parse_json(read_regular(file))
     except FileNotFoundError:
         raise NotARun(f"{path} holds no run (no {ABOUT}). Nothing was done: `trueloop runs` lists the runs.") from None
     except (OSError, ValueError) as error:

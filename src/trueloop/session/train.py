@@ -43,6 +43,7 @@ from trueloop.session.logged_values import plain_numbers
 from trueloop.session.machine import machine
 from trueloop.session.shared_folder import open_shared_folder
 from trueloop.track.trackers import check_trackers
+from trueloop.trust.recipes import MADE_HERE, recipe_stamp
 from trueloop.usercode.definitions import code_hash
 from trueloop.usercode.settings import load_settings
 
@@ -87,7 +88,7 @@ def train(
     found = None if baseline is None else read_baseline(baseline, Path(runs), recipe)
     request = DataRequest(Path(data) if data else None, download, recipe.seed)
     about = {"recipe": describe(recipe), "origin": origin, "data": str(data) if data else None, "machine": machine()}
-    about |= {"code": code_of(recipe), **(group or {})}
+    about |= {"code": code_of(recipe), MADE_HERE: recipe_stamp(origin), **(group or {})}
     with end_run_on_hang(), joined():
         peers = find_peers(pick_device(recipe.device))
         create = partial(RunFolder.create, Path(runs), name or recipe.name, about, named=bool(name))
@@ -117,6 +118,8 @@ def resume(
         folder = open_shared_folder(peers, lambda: _reopen(Path(path), recipe, accepted=accept_changes))
         changes = changes_since(folder.about, recipe)
         folder.about.update(recipe=describe(recipe), origin=origin or folder.about.get("origin"), code=code_of(recipe))
+        if origin:
+            folder.about[MADE_HERE] = recipe_stamp(origin)
         data = folder.about.get("data")
         request = DataRequest(Path(data) if data else None, download, recipe.seed)
         kept = kept_baseline(folder)

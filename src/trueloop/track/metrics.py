@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, Final, final
 
 from trueloop.errors import CannotSave, NotARun
 from trueloop.hook import Ending, Hook, Row, Start
+from trueloop.trust.files import parse_json, read_regular
 
 __all__ = ["FILE", "MetricsFile", "current_rows", "last_row", "read_rows", "row_of"]
 
@@ -95,7 +96,7 @@ def read_rows(folder: Path, kinds: Collection[str] = ()) -> Iterator[Row]:
     path = folder / FILE
     wanted = tuple(f'{{"kind": "{kind}"'.encode() for kind in kinds)
     try:
-        lines = path.read_bytes().splitlines(keepends=True)
+        lines = read_regular(path).splitlines(keepends=True)
     except FileNotFoundError:
         return
     except OSError as error:
@@ -104,7 +105,7 @@ def read_rows(folder: Path, kinds: Collection[str] = ()) -> Iterator[Row]:
         if wanted and not line.startswith(wanted):
             continue
         try:
-            row = row_of(json.loads(line))
+            row = row_of(parse_json(line))
         except (ValueError, KeyError, TypeError) as error:
             if number == len(lines):
                 return
@@ -115,6 +116,8 @@ def read_rows(folder: Path, kinds: Collection[str] = ()) -> Iterator[Row]:
 def last_row(folder: Path) -> Row | None:
     """The newest complete row, without reading the others."""
     try:
+        if not (folder / FILE).is_file():  # a pipe would be waited for
+            return None
         with (folder / FILE).open("rb") as file:
             size = file.seek(0, 2)
             file.seek(max(0, size - _TAIL))
@@ -123,7 +126,7 @@ def last_row(folder: Path) -> Row | None:
         return None
     for line in reversed(lines):
         try:
-            row = row_of(json.loads(line))
+            row = row_of(parse_json(line))
         except (ValueError, KeyError, TypeError):
             continue
         if row.kind != "test":  # its step is that of the best weights, not of the run
