@@ -20,6 +20,7 @@ from trueloop.recipes.origin import origin_of
 from trueloop.results.artifact import FILE
 from trueloop.results.check import ExitCode
 from trueloop.session.folder import find_run, read_about
+from trueloop.trust.recipes import MADE_HERE
 
 if TYPE_CHECKING:
     from trueloop.bench.form import FormSpec
@@ -137,7 +138,7 @@ def _model(options: argparse.Namespace, run: Path) -> list[FormSpec]:
 
     about = read_about(run)
     origin = origin_of(run, about, "runs of `trueloop train RECIPE` can be measured; of others, their artifacts.")
-    used = {"origin": origin, "data": str(options.data or about.get("data") or "")}
+    used = {"origin": origin, "data": str(options.data or about.get("data") or ""), MADE_HERE: about.get(MADE_HERE)}
     kinds = ("eager",) if options.no_compile else ("eager", "compiled")
     return [FormSpec(kind, str(run), kind, used, options.checkpoint, options.device) for kind in kinds]
 
