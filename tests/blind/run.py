@@ -3,7 +3,8 @@
     python -m tests.blind.run ROUND ... --write results.json
 
 A pair is a folder with `case.json` and either `bug.py` and `ok.py`, or one `train.py` that is given the folder `bug` or
-`ok` (the cause is in its files, which `make.py` writes). Every pair runs in a temporary copy.
+`ok` (the cause is in its files, which `make.py` writes), or that starts in that folder (`"starts_in": "files"`). Every
+pair runs in a temporary copy.
 
 Findings of the bug are shown beside its description: whether they name the cause is for a reader to judge, once, before
 anything is changed. What that reader found is then written into `case.json` as `expected`: the rule that names the
@@ -71,8 +72,16 @@ def examine_pair(pair: Path, sides: tuple[str, ...] = SIDES) -> dict[str, Any]:
     if needs_data(pair) and not os.environ.get(DATA):
         return result | {"skipped": f"{DATA} is not set"}
     with staged(pair) as folder:
-        said = {side: findings(folder, ["train.py", side] if home else [f"{side}.py"]) for side in sides}
+        inside = case.get("starts_in") == "files"  # the script reads its files from the current folder
+        said = {side: findings(*_started(folder, side, home=home, inside=inside)) for side in sides}
     return result | said
+
+
+def _started(folder: Path, side: str, *, home: bool, inside: bool) -> tuple[Path, list[str]]:
+    """Where a script starts, and its command line."""
+    if inside:
+        return folder / side, ["../train.py"]
+    return folder, ["train.py", side] if home else [f"{side}.py"]
 
 
 def needs_data(pair: Path) -> bool:

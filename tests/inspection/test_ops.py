@@ -41,7 +41,7 @@ class Planted(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         y: Tensor = self.layer(x)
-        y = y.flatten().cumsum(0).view_as(y)  # on CUDA: no deterministic form
+        y = y.put(torch.zeros(1, dtype=torch.long), y.new_ones(1))  # on CUDA: no deterministic form
         rows = torch.zeros(len(y), dtype=torch.long)
         table = torch.zeros(3, 4).index_add(0, rows, y)  # on CUDA: deterministic by request; no autocast rule
         counts = torch.bincount(rows, weights=torch.ones(len(y)))  # no deterministic form, no vmap rule
@@ -98,11 +98,13 @@ def inspected(model: nn.Module, inputs: Any) -> Document:
 def test_what_torch_documents_is_found_with_its_line() -> None:
     sheet = inspected(Planted(), torch.randn(5, 4))
     assert lacks(sheet) == {
-        ("no deterministic form", "aten::cumsum"),
-        ("no deterministic form", "aten::cumsum, in the backward"),
+        ("no deterministic form", "aten::put"),
+        ("no deterministic form", "aten::put, in the backward"),
         ("no deterministic form", "aten::bincount"),
         ("no deterministic form", "aten::upsample_linear1d_backward, in the backward"),
         ("no autocast rule", "aten::index_add"),
+        ("no autocast rule", "aten::put"),
+        ("no vmap rule", "aten::put"),
         ("no vmap rule", "aten::bincount"),
     }
     found = row(sheet, "no deterministic form", "aten::upsample_linear1d_backward, in the backward")
@@ -112,7 +114,7 @@ def test_what_torch_documents_is_found_with_its_line() -> None:
     by_request = next(note for note in sheet.notes if "only with" in note)
     assert "aten::index_add (" in by_request
     assert "aten::scatter_add, in the backward (" in by_request
-    assert "on CUDA" in row(sheet, "no deterministic form", "aten::cumsum")[4]
+    assert "on CUDA" in row(sheet, "no deterministic form", "aten::put")[4]
 
 
 def test_a_custom_op_without_anything_has_nothing_and_a_complete_one_has_all() -> None:
@@ -175,7 +177,8 @@ def test_every_operation_of_torchs_list_is_known() -> None:
         "ReflectionPad2d": "reflection_pad2d", "ReflectionPad3d": "reflection_pad3d", "NLLLoss": "nll_loss",
         "CTCLoss": "ctc_loss", "EmbeddingBag": "embedding_bag", "grid_sample": "grid_sampler",
     }  # fmt: skip
-    documented = set(_documented()) - {"resize_"}  # of quantized tensors, which nobody trains
+    # resize_ is of quantized tensors, which nobody trains; cumsum does not raise on a GPU: tests/gpu/test_inspect_ops.py
+    documented = set(_documented()) - {"resize_", "cumsum"}
     assert len(documented) > 15
     for name in documented:
         known = (*REFUSED, *SWITCHED)  # F.pad and F.interpolate take another way when determinism is demanded

@@ -1,7 +1,7 @@
 """Which operations give different results on CUDA from one call to the next, as torch documents it at
 `torch.use_deterministic_algorithms`; by the names that the dispatcher uses. tests/gpu/test_inspect_ops.py compares each
 row with what torch does on a GPU. With torch 2.11 on an H200 it differs from the documentation in max_pool3d, which
-raises, and in cumsum over one of several dimensions, which does not; `F.interpolate` (bilinear, trilinear) and `F.pad`
+raises, and in cumsum, which does not; `F.interpolate` (bilinear, trilinear) and `F.pad`
 (reflect, two dimensions) call other operations when determinism is demanded."""
 
 from collections.abc import Callable, Mapping
@@ -53,8 +53,6 @@ REFUSED: Final[Mapping[str, Condition]] = {
     "bincount": lambda given: given.get("weights") is not None,
     "median": lambda given: "dim" in given,  # with indices
     "nanmedian": lambda given: "dim" in given,
-    "cumsum": lambda given: _is_float("self")(given) and given["self"].dim() == 1,
-    "cumsum_": lambda given: _is_float("self")(given) and given["self"].dim() == 1,
     "scatter_reduce": _equals("reduce", "prod"),
     "scatter_reduce_": _equals("reduce", "prod"),
 }  # fmt: skip
