@@ -114,7 +114,7 @@ def test_what_torch_documents_is_found_with_its_line() -> None:
     by_request = next(note for note in sheet.notes if "only with" in note)
     assert "aten::index_add (" in by_request
     assert "aten::scatter_add, in the backward (" in by_request
-    assert "on CUDA" in row(sheet, "no deterministic form", "aten::put")[4]
+    assert "on CUDA" in row(sheet, "no deterministic form", "aten::bincount")[4]
 
 
 def test_a_custom_op_without_anything_has_nothing_and_a_complete_one_has_all() -> None:
@@ -177,7 +177,7 @@ def test_every_operation_of_torchs_list_is_known() -> None:
         "ReflectionPad2d": "reflection_pad2d", "ReflectionPad3d": "reflection_pad3d", "NLLLoss": "nll_loss",
         "CTCLoss": "ctc_loss", "EmbeddingBag": "embedding_bag", "grid_sample": "grid_sampler",
     }  # fmt: skip
-    # resize_ is of quantized tensors, which nobody trains; cumsum does not raise on a GPU: tests/gpu/test_inspect_ops.py
+    # resize_ is of quantized tensors, which nobody trains; cumsum does not raise on a GPU (tests/gpu).
     documented = set(_documented()) - {"resize_", "cumsum"}
     assert len(documented) > 15
     for name in documented:

@@ -212,9 +212,10 @@ def _scaled(a: Floats, b: Floats) -> Difference | None:
         return None
     factor = float(numpy.exp(abs(shift)))
     unit = min(UNITS, key=lambda known: abs(numpy.log(known if known > 1 else 1 / known) - abs(shift)))
-    known = abs(numpy.log(unit if unit > 1 else 1 / unit) - abs(shift)) <= NEAR + noise / 3
+    distance = abs(numpy.log(unit if unit > 1 else 1 / unit) - abs(shift))
+    known, named = distance <= NEAR + noise / 3, distance <= NEAR  # a wrong name would mislead
     if abs(shift) >= (KNOWN_APART if known else APART) * spread and factor >= (1.5 if known else FAR):
-        return Difference("units", "", _range(a), _range(b), factor, UNITS[unit] if known else "")
+        return Difference("units", "", _range(a), _range(b), factor, UNITS[unit] if named else "")
     return None
 
 

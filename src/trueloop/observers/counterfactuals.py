@@ -226,7 +226,10 @@ class CounterfactualsObserver(Observer):
         later = _given(call, lambda t: (replaced if t is given else t).detach().clone())
         if not bool(changed(on_host(given), on_host(replaced)).any()):
             return
-        first, again, after = (_of_past(twin.run(inputs), given, time, position) for inputs in (plain, plain, later))
+        outputs = [twin.run(inputs) for inputs in (plain, plain, later)]
+        if _are_equal(outputs[0], outputs[2]):  # the model does not read it: the targets came along in the batch
+            return
+        first, again, after = (_of_past(output, given, time, position) for output in outputs)
         if not first:
             return
         change = _distance(first, after)
@@ -308,6 +311,10 @@ def _of_past(output: Any, given: Tensor, time: int, position: int) -> list[Tenso
             times = [dim for dim in range(1, tensor.dim()) if given.shape[time] - tensor.shape[dim] in (0, 1)]
             found += [tensor.narrow(times[0], 0, position + 1)] if len(times) == 1 else []
     return found
+
+
+def _are_equal(one: Any, other: Any) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(tensors_in(one), tensors_in(other), strict=True))
 
 
 def _distance(one: list[Tensor], other: list[Tensor]) -> float:

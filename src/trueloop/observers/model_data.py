@@ -72,6 +72,8 @@ class _Waiting:
     most: int  # rows that are sampled
     rows: Tensor  # sampled
     kept: bool
+    key: tuple[int, int]  # model, position
+    memory: tuple[int, int]  # address and size
 
 
 @dataclass(slots=True)
@@ -98,6 +100,8 @@ class ModelDataObserver(Observer):
         self._derived: dict[int, weakref.ref[Tensor]] = {}
         """The outputs of the latest call and what was computed from them, in recorded evaluations."""
         self._answers: dict[tuple[int, Phase], Answers] = {}
+        self._brought_along: set[tuple[int, int]] = set()
+        """(model, position) of targets that a batch holds beside the inputs: `model(batch)` with a dict."""
 
     # -- inputs --
 
@@ -135,7 +139,8 @@ class ModelDataObserver(Observer):
         rows = evenly_spaced(tensor.detach(), most)
         if rows[0].numel() > MOST_ELEMENTS // ROWS:
             return
-        waiting = _Waiting(entry, tensor.shape[0], most, rows.cpu().clone(), False)
+        memory = (tensor.data_ptr(), tensor.numel())
+        waiting = _Waiting(entry, tensor.shape[0], most, rows.cpu().clone(), False, (model, position), memory)
         self._pending.append(waiting)
         if entry.sampled < MOST_ROWS and entry.elements < MOST_ELEMENTS:
             waiting.kept = True
@@ -164,6 +169,10 @@ class ModelDataObserver(Observer):
         model, phase = self._latest
         targets = self._targets.setdefault((model, loss.place), _Targets(loss.place, loss.function))
         targets.calls[phase] += 1
+        memory = (loss.target.data_ptr(), loss.target.numel())
+        others = [waiting for waiting in self._pending if waiting.memory != memory]
+        if others:
+            self._brought_along |= {waiting.key for waiting in self._pending if waiting.memory == memory}
         if not loss.target.is_cpu and targets.calls[phase] > ON_DEVICE:
             return
         if targets.counts[phase] < MOST_TARGETS and not loss.target.requires_grad:
@@ -217,7 +226,7 @@ class ModelDataObserver(Observer):
 
     def run_ended(self, end: RunEnd) -> None:
         for (model, position, phase), entry in self._inputs.items():
-            if entry.rows:
+            if entry.rows and (model, position) not in self._brought_along:
                 self._summarize(model, position, phase, entry)
         self._compare_answers()
         for (model, place), targets in self._targets.items():
