@@ -57,9 +57,7 @@ class FileOpenTap(Tap):
 
 def _reader() -> Place | None:
     """The user's line that opens the file; None if trueloop opens it."""
-    frame: FrameType | None = sys._getframe()
-    for _ in range(3):  # this function, `_publish` and the wrapper; a call from C code may have no frame behind them
-        frame = frame and frame.f_back
+    frame: FrameType | None = sys._getframe(3)
     while frame is not None:
         name = frame.f_code.co_filename
         if name.startswith(_OWN):
