@@ -25,7 +25,8 @@ def data(library: Library, query: Query) -> dict[str, Any]:
 
 
 def differing(sides: Sequence[dict[str, Any]]) -> list[str]:
-    """Names of fields that have more than one value; those with few values, which are worth grouping by, come first."""
+    """Names of fields that have more than one value; fields with few values, which are worth grouping by, come first. A
+    field that a damaged run or a run of another kind does not have is no difference."""
     first: dict[str, Any] = {}
     values: dict[str, set[str]] = {}
     for side in sides:
@@ -34,8 +35,4 @@ def differing(sides: Sequence[dict[str, Any]]) -> list[str]:
                 first[name] = value
             elif first[name] != value:
                 values.setdefault(name, {repr(first[name])}).add(repr(value))
-    if len(sides) > 1:
-        for name in first:
-            if name not in values and sum(name in side for side in sides) < len(sides):
-                values[name] = {repr(first[name]), ""}
     return sorted(values, key=lambda name: (len(values[name]) > 20, name))[:MOST_FIELDS]
