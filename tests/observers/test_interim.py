@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from tests.conftest import in_child
 from tests.pages import EXAMPLES, Example
@@ -57,6 +58,7 @@ def _verdicts(folder: Path, example: Example) -> Any:
     script.write_text(example.text, encoding="utf-8")
 
     def work() -> list[list[tuple[Any, ...]]]:
+        torch.seed()  # a fresh interpreter's: this process may have been seeded by another test
         watch = Asked(script="train.py")
         verdict, _ = examine(find_script(str(script), ()), watch)
         assert not [failure for answer in watch.answers for failure in answer.failures]
@@ -76,8 +78,6 @@ def test_asking_in_every_step_changes_neither_weights_nor_verdict(tmp_path: Path
     def run(asks: bool) -> Any:
         def work() -> Any:
             import builtins
-
-            import torch
 
             watch = Watch(script="train.py")
             vars(builtins)["ASK"] = watch.so_far if asks else int
