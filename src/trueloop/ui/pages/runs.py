@@ -26,7 +26,7 @@ def data(library: Library, query: Query) -> dict[str, Any]:
 
 def differing(sides: Sequence[dict[str, Any]]) -> list[str]:
     """Names of fields that have more than one value; fields with few values, which are worth grouping by, come first. A
-    field that a damaged run or a run of another kind does not have is no difference."""
+    field that a damaged run or a run of another kind does not have does not count."""
     first: dict[str, Any] = {}
     values: dict[str, set[str]] = {}
     for side in sides:
