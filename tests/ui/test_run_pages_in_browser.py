@@ -25,6 +25,7 @@ from trueloop.ui.server import create_app, listen
 playwright = pytest.importorskip("playwright.sync_api")
 pytestmark = [
     pytest.mark.long,
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.skipif(shutil.which("chromium") is None and "CHROME" not in os.environ, reason="no Chromium here"),
 ]
 
@@ -69,13 +70,9 @@ def address(folder: Path) -> Iterator[str]:
     thread.join()
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as started:
-        path = os.environ.get("CHROME") or shutil.which("chromium")
-        chromium = started.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
+@pytest.fixture
+def browser(chromium: Any) -> Any:
+    return chromium
 
 
 def opened(browser: Any, address: str, width: int = 1280, scheme: str = "light") -> tuple[Any, list[str]]:
