@@ -16,9 +16,13 @@ help:  ## this list
 
 venv: .venv/ready  ## make the virtual environment .venv
 
-demo: .venv/ready  ## check a bundled broken script and show what is found
+demo: .venv/ready  ## check a bundled broken script, train digits, write both runs as one page: build/demo.html
+	@rm -rf build/demo && mkdir -p build
 	@echo '$$ trueloop check examples/broken_training.py'
-	@$(BIN)/trueloop check --fail-on never examples/broken_training.py
+	@$(BIN)/trueloop check --fail-on never --runs build/demo --name broken examples/broken_training.py
+	@echo '$$ trueloop train digits'
+	@$(BIN)/trueloop train digits --runs build/demo --name digits
+	@$(BIN)/trueloop ui --export build/demo.html build/demo/broken build/demo/digits
 
 test: .venv/ready  ## the whole test suite, but for the long ones
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not long and not gpu'
@@ -109,8 +113,16 @@ ui-test: .venv/ready  ## `trueloop ui` in a real Chromium: every page, live, 1,0
 labs: .venv/ready  ## every lab (`trueloop lab`), run here: fails if a measured answer contradicts its text
 	$(BIN)/trueloop lab --all
 
-docs: .venv/ready  ## write the pages of the rules
+docs: .venv/ready  ## write every page that is made from the code: rules, fields, labs
 	$(BIN)/trueloop explain --all --output docs/rules
+	$(BIN)/python -m tests.recipe.fields_page
+	$(BIN)/python -m tests.labs.table
+
+pictures: .venv/ready  ## write the picture of a finding, from the real report on examples/broken_training.py
+	$(BIN)/python -m tests.site.picture
+
+site: .venv/ready  ## build the documentation as a site in build/site; a broken link or anchor is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 gpu-test:  ## the tests that need a CUDA device, with whatever torch is installed there: PYTHON=python3
 	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(PYTHON) -m pytest tests/gpu -m gpu -p no:cacheprovider -p no:benchmark
@@ -137,4 +149,4 @@ gpu-bench-tune:
 	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(PYTHON) -m trueloop tune fashion-mlp --data $(DATA) --fresh --budget 4.5 --write build/fashion_mlp_tuned.py
 	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(PYTHON) -m trueloop tune benchmarks/gpt2_124m.py --data $(DATA) --fresh --budget 4.7 --write build/gpt2_tuned.py
 
-.PHONY: ui-test labs blind mutants serving ranks ranks-torture ship ship-executorch help venv demo test lint fuzz torture wheel-test ecosystem mutate reports frameworks overhead engine-cost wrappers peers docs gpu-test gpu-bench gpu-bench-fashion gpu-bench-gpt2 gpu-bench-verdicts gpu-bench-tune cpu-bench thorough evidence
+.PHONY: ui-test labs blind mutants serving ranks ranks-torture ship ship-executorch help venv demo test lint fuzz torture wheel-test ecosystem mutate reports frameworks overhead engine-cost wrappers peers docs pictures site gpu-test gpu-bench gpu-bench-fashion gpu-bench-gpt2 gpu-bench-verdicts gpu-bench-tune cpu-bench thorough evidence
