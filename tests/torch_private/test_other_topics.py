@@ -33,14 +33,14 @@ def test_trace_graph_and_compile_graph() -> None:
 
 
 def test_aoti_writes_a_package_and_loads_it(tmp_path: Path) -> None:
-    from trueloop.torch_private.inductor import aoti_compile_and_package, aoti_load_package
+    from trueloop.torch_private.inductor import aoti_load_package, compile_package
 
     model, x = torch.nn.Linear(2, 1).eval(), torch.zeros(1, 2)
-    file = str(tmp_path / "model.pt2")
+    file = tmp_path / "model.pt2"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns about itself
-        aoti_compile_and_package(torch.export.export(model, (x,)), package_path=file)
-    assert torch.allclose(aoti_load_package(file)(x), model(x))
+        compile_package(torch.export.export(model, (x,)), file, "g++")
+    assert torch.allclose(aoti_load_package(str(file))(x), model(x))
 
 
 def test_stores(tmp_path: Path) -> None:

@@ -30,15 +30,22 @@ class Aoti(Exporter):
     notes = ("The file is machine code: load it only if you trust its author.",)
 
     def write(self, program: Exportable, example: Example, file: Path) -> tuple[Port, ...]:
+        from trueloop.export.cpp_compiler import cpp_compiler
         from trueloop.export.device import no_tf32, torch_device
         from trueloop.export.trace import suppress_output, trace
-        from trueloop.torch_private.inductor import aoti_compile_and_package
+        from trueloop.torch_private.inductor import compile_package
 
         _require_toolkit(example.device)
+        compiler = cpp_compiler()
         graph, ports = trace(program, example)
         with suppress_output(), no_tf32(torch_device(example.device)):
-            aoti_compile_and_package(graph, package_path=str(file))
+            compile_package(graph, file, compiler)
         return ports
+
+    def notes_of_export(self) -> tuple[str, ...]:
+        from trueloop.export.cpp_compiler import cpp_compiler_note
+
+        return (*self.notes, *filter(None, [cpp_compiler_note()]))
 
     def open(self, artifact: Artifact, device: str = "cpu") -> Runner:
         from trueloop.export.device import device_index, torch_device

@@ -23,7 +23,8 @@ _OPERATION: Final = re.compile(
     r"(?:op='|OpOverload\(op='|torch\.ops\.|operator[: ]+'?|Missing operator: \[\d+\] )"
     r"((?:aten|torchvision|\w+)(?:\.|::)\w+(?:\.\w+)?)"
 )
-_TRACER: Final = str(Path("trueloop", "export", "trace.py"))  # Calls the model: frames above are not the model's
+_TRACERS: Final = tuple(str(Path("trueloop", "export", name)) for name in ("trace.py", "torchscript.py"))
+"""Call the model: frames above are not the model's."""
 _RECIPES: Final = str(Path("trueloop", "recipes")) + "/"
 _DATA: Final = ("data-dependent", "DataDependent", "unbacked")
 _SHAPE: Final = ("Constraints violated", "inferred to be a constant", "specialized", "must be specialized")
@@ -105,7 +106,7 @@ class _Listener(logging.Handler):
 def _current_line() -> Line | None:
     """The user's line that is executing now. The log names a line of torch, or a shortened path."""
     frame: FrameType | None = sys._getframe()
-    while frame is not None and not frame.f_code.co_filename.endswith(_TRACER):
+    while frame is not None and not frame.f_code.co_filename.endswith(_TRACERS):
         if _is_theirs(frame.f_code.co_filename):
             return frame.f_code.co_filename, frame.f_lineno
         frame = frame.f_back

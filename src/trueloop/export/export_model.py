@@ -107,7 +107,7 @@ def _describe(
         classes=tuple(name.encode("utf-8", "backslashreplace").decode() for name in facts.classes),
         preprocessing=trained.preprocessing(inside=exporter.inside),
         run={**trained.run, "facts": trained.facts(), "layouts": [asdict(example.layout), asdict(program.layouts[1])]},
-        notes=(*exporter.notes, *_notes(trained, program, gpu), *_fixed_lengths(example, ports), *notes),
+        notes=(*exporter.notes_of_export(), *_notes(trained, program, gpu), *_fixed_lengths(example, ports), *notes),
         licence=licence,
     )
 

@@ -84,6 +84,10 @@ class Exporter(ABC):
     def open(self, artifact: Artifact, device: str = "cpu") -> Runner:
         """Called after the file was checked against its hash."""
 
+    def notes_of_export(self) -> tuple[str, ...]:
+        """Sentences for the artifact, after it was written."""
+        return self.notes
+
     def check_fits(self, artifact: Artifact, device: str) -> None:
         """Raises BadArtifact if this machine code is for another device."""
 

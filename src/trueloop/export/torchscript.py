@@ -1,7 +1,8 @@
 """torchscript: for programs that use `torch::jit::load`. torch has deprecated it; prefer pt2 or aoti.
 
-A trace fixes every `if` and loop as the traced call took it, so several batch sizes and lengths are verified. Loading
-unpickles no Python classes; `safety` refuses archives whose code accesses files.
+A trace fixes every `if` and loop as the traced call took it. `value_reads` refuses a branch on values of the inputs; a
+branch on their sizes is verified with several batch sizes and lengths. Loading unpickles no Python
+classes; `safety` refuses archives whose code accesses files.
 """
 
 from __future__ import annotations
@@ -36,8 +37,10 @@ class Torchscript(Exporter):
     def write(self, program: Exportable, example: Example, file: Path) -> tuple[Port, ...]:
         import torch
 
-        with torch.no_grad(), warnings.catch_warnings():
-            # `notes` says so already, and verification finds what a trace fixed.
+        from trueloop.export.value_reads import RefuseValueReads
+
+        with torch.no_grad(), warnings.catch_warnings(), RefuseValueReads(example.tensors):
+            # `notes` says so already. What is left of the tracer's warnings is about sizes, which are verified.
             warnings.filterwarnings("ignore", category=DeprecationWarning)
             warnings.filterwarnings("ignore", category=torch.jit.TracerWarning)  # type: ignore[attr-defined]
             traced = torch.jit.trace(program, example.tensors, check_trace=False)  # type: ignore[no-untyped-call]

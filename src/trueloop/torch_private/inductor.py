@@ -1,6 +1,7 @@
 """torch's compiler backend by its inner entry points. Importing it takes seconds: import it where it is needed."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,9 +12,15 @@ from torch._inductor.compile_fx import compile_fx_inner
 from torch._inductor.decomposition import select_decomp_table
 from torch.fx.experimental.proxy_tensor import make_fx
 
-__all__ = ["aoti_compile_and_package", "aoti_load_package", "compile_graph", "trace_graph"]
+__all__ = ["aoti_load_package", "compile_graph", "compile_package", "trace_graph"]
 
-# aoti_compile_and_package writes an exported program as machine code, aoti_load_package loads it. 2.11+
+# aoti_load_package loads what compile_package has written. 2.11+
+
+
+def compile_package(program: torch.export.ExportedProgram, file: Path, compiler: str) -> None:
+    """Writes an exported program as machine code, made by this C++ compiler. 2.11+"""
+    with config.patch({"cpp.cxx": (None, compiler)}):
+        aoti_compile_and_package(program, package_path=str(file))
 
 
 def trace_graph(function: Callable[..., Any], inputs: Sequence[Tensor]) -> torch.fx.GraphModule:
