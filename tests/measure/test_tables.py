@@ -19,6 +19,7 @@ from trueloop.measure.table_relations import parts_by_group, relations
 from trueloop.measure.table_rows import copied_rows, ids_from_one, row_order
 from trueloop.measure.tables import Table, Values, read_tables
 from trueloop.measure.text_markers import marker
+from trueloop.measure.vocabulary import Vocabulary, coverage, read_vocabularies
 
 Numbers = NDArray[numpy.float64]
 
@@ -317,3 +318,42 @@ def test_a_first_word_that_gives_the_label() -> None:
     assert marker(letters(0, "", 0)) is None
     assert marker(letters(0, "", 3)) is None
     assert marker(letters(0, "desk", 3)) is None  # the other words give it too: an easy problem
+
+
+def vocabulary(folder: Path, words: list[str]) -> Vocabulary:
+    path = folder / "vocab.txt"
+    path.write_text("\n".join(["<unk>", *words]))
+    (found,) = read_vocabularies(str(path))
+    return found
+
+
+def test_words_of_a_text_that_a_vocabulary_has_in_a_different_case(tmp_path: Path) -> None:
+    words = [f"w{chr(97 + i)}" for i in range(26)]
+    text = [" ".join(drawn(i).choice(words, 8)) for i in range(100)]
+    found = coverage(vocabulary(tmp_path, [word.title() for word in words]), table(text=text, row=range(100)))
+    assert found is not None
+    assert (found.column, found.known, found.ignoring_case) == ("text", 0.0, 1.0)
+    assert found.entry == found.example.title()
+    same = coverage(vocabulary(tmp_path, words), table(text=text))
+    assert same is not None
+    assert same.known == 1.0
+    other = vocabulary(tmp_path, [f"other{word}" for word in words])
+    assert coverage(other, table(text=text)) is None  # the vocabulary of a different text
+
+
+def test_vocabularies_of_characters_and_in_json(tmp_path: Path) -> None:
+    letters = [chr(97 + i) for i in range(26)]
+    assert vocabulary(tmp_path, letters).characters
+    path = tmp_path / "vocab.json"
+    path.write_text(json.dumps({"src": ["<pad>", *letters], "tgt": {w: i for i, w in enumerate(["<s>", *letters])}}))
+    assert len(read_vocabularies(str(path))) == 2
+    path.write_text(json.dumps({"names": letters, "lr": 0.1}))  # names of columns: no entry for unknown words
+    assert read_vocabularies(str(path)) == []
+    (tmp_path / "binary.dat").write_bytes(b"\xff\x00\xfe" * 100)
+    assert read_vocabularies(str(tmp_path / "binary.dat")) == []
+
+
+def test_blank_lines_between_blocks_of_a_table(tmp_path: Path) -> None:
+    (tmp_path / "train.conll").write_text("\n".join("Lane\tSTREET\n3\tNUMBER\n" for _ in range(30)))
+    (found,) = read_tables(str(tmp_path / "train.conll"))
+    assert (found.rows, found.names) == (60, ("column 1", "column 2"))

@@ -5,7 +5,7 @@ from typing import Literal
 
 from trueloop.event.base import Event
 
-__all__ = ["FileListed", "FilesDiffer", "RowsCopied", "RowsOutOfStep", "TablesRead", "TextMarked"]
+__all__ = ["FileListed", "FilesDiffer", "RowsCopied", "RowsOutOfStep", "TablesRead", "TextMarked", "VocabularyCompared"]
 
 Kind = Literal[
     "order", "exchanged", "constant", "units", "percent", "base", "comma", "separator", "padding", "spelling", "date",
@@ -89,3 +89,19 @@ class TextMarked(Event):
     found: float  # share of the labels that the word gives
     rest: float  # share that a probe on the other words gives
     chance: float
+
+
+@dataclass(frozen=True, slots=True)
+class VocabularyCompared(Event):
+    """A text whose words are in a vocabulary file, if case does not count. `place`: the line that reads the latter."""
+
+    vocabulary: str  # file
+    entries: int
+    characters: bool  # its entries are single characters
+    file: str  # the text
+    column: str
+    known: float  # share of the words that are in the vocabulary as written
+    ignoring_case: float
+    example: str  # a word that is not
+    entry: str  # its entry, in a different case
+    modules: tuple[str, ...]  # source files of the user's modules

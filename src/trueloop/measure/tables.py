@@ -161,10 +161,11 @@ def _text(path: str) -> list[Table]:
         lines.pop()
     if len(lines) < LEAST_ROWS:
         return []
-    delimiter = _delimiter(lines[:SNIFFED])
+    filled = [line for line in lines if line.strip()]  # blank lines separate blocks: one word per line, sentences
+    delimiter = _delimiter(filled[:SNIFFED])
     if delimiter is None:
         return [Table(path, (Values("line", None, lines),), len(lines), False, complete, lines=True)]
-    cells = [line.split() for line in lines] if delimiter == " " else list(csv.reader(lines, delimiter=delimiter))
+    cells = [line.split() for line in filled] if delimiter == " " else list(csv.reader(filled, delimiter=delimiter))
     width = Counter(map(len, cells)).most_common(1)[0][0]
     cells = [row for row in cells if len(row) == width]
     named = _is_header(cells[0], cells[1:])

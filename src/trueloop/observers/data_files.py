@@ -7,12 +7,22 @@ they are logs and results.
 import json
 import os
 import re
+import sys
 from collections.abc import Iterator
 from itertools import combinations
 from time import perf_counter
 from typing import Final, Literal
 
-from trueloop.event import FileListed, FilesDiffer, Place, RowsCopied, RowsOutOfStep, TablesRead, TextMarked
+from trueloop.event import (
+    FileListed,
+    FilesDiffer,
+    Place,
+    RowsCopied,
+    RowsOutOfStep,
+    TablesRead,
+    TextMarked,
+    VocabularyCompared,
+)
 from trueloop.measure.parallel_lines import shifted_lines
 from trueloop.measure.picture_orientation import turned
 from trueloop.measure.table_differences import Difference, differences, group_differences, single_file
@@ -20,8 +30,10 @@ from trueloop.measure.table_relations import Relation, parts_by_group, relations
 from trueloop.measure.table_rows import copied_rows, ids_from_one, row_order
 from trueloop.measure.tables import Table, read_tables
 from trueloop.measure.text_markers import marker
+from trueloop.measure.vocabulary import coverage, read_vocabularies
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import FileOpened, RunEnd
+from trueloop.taps.place import is_users
 
 __all__ = ["DataFilesObserver"]
 
@@ -42,7 +54,7 @@ _SPLITS: Final = {
 
 
 class DataFilesObserver(Observer):
-    emits = (TablesRead, FilesDiffer, RowsOutOfStep, RowsCopied, FileListed, TextMarked)
+    emits = (TablesRead, FilesDiffer, RowsOutOfStep, RowsCopied, FileListed, TextMarked, VocabularyCompared)
     safe_on_shards = True
 
     def prepare(self) -> None:
@@ -62,6 +74,7 @@ class DataFilesObserver(Observer):
         if self._places:
             self.emit(TablesRead, None, len(self._places), len(tables))
         self._listed()
+        self._vocabularies(tables)
         for table in tables:
             self._examine(table)
         for first, second in combinations(tables, 2):
@@ -161,6 +174,20 @@ class DataFilesObserver(Observer):
         if 0 < missing <= max(3, FEW_MORE * first.rows):
             self.emit(RowsOutOfStep, place, "count", *names, first.rows, second.rows)
 
+    # -- vocabularies --
+
+    def _vocabularies(self, tables: list[Table]) -> None:
+        """For each vocabulary, the text whose words it knows least, among the texts it was made for."""
+        for path, place in list(self._places.items())[:MOST_FILES]:
+            for vocabulary in read_vocabularies(path) if os.path.isfile(path) else ():
+                texts = [(each, table) for table in tables if table.path != path
+                         if (each := coverage(vocabulary, table)) is not None]  # fmt: skip
+                if texts:
+                    least, table = min(texts, key=lambda pair: pair[0].known)
+                    self.emit(VocabularyCompared, place, os.path.basename(path), len(vocabulary.entries),
+                              vocabulary.characters, os.path.basename(table.path), *least,
+                              _users_modules(place))  # fmt: skip
+
     # -- lists of files --
 
     def _listed(self) -> None:
@@ -193,6 +220,20 @@ class DataFilesObserver(Observer):
                 if (_split(key), _split(other)) == ("training", "evaluation") and shared:
                     name = os.path.basename(path)
                     self.emit(RowsCopied, place, f"{key} of {name}", f"{other} of {name}", shared, len(others), 0.0)
+
+
+def _users_modules(place: Place) -> tuple[str, ...]:
+    """Source files of the modules that the script is made of: beside it, or below the current folder."""
+    main = getattr(sys.modules.get("__main__"), "__file__", None) or place.path
+    roots = tuple(
+        {
+            os.path.join(os.path.abspath(f), "")
+            for f in (os.getcwd(), os.path.dirname(main), os.path.dirname(place.path))
+        }
+    )
+    files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+    paths = {os.path.abspath(file) for file in files if isinstance(file, str) and is_users(file)}
+    return tuple(sorted(path for path in paths if path.startswith(roots)))
 
 
 def _as_difference(found: Relation) -> Difference:

@@ -1,0 +1,79 @@
+"""DAT138 text-not-in-vocabulary: the words of a text are in the vocabulary file only in a different case.
+
+What it sees
+------------
+The script opened a vocabulary file (a list of words or characters with an entry for unknown words or for padding; text
+or json) and a text. As written, most words of the text are not in the vocabulary; if upper and lower case are the same,
+nearly all of them are. Nothing in the script changes the case of text.
+
+Why it hurts
+------------
+Every word that is not in the vocabulary becomes the id of unknown words. The model gets sequences of one id, learns
+from their lengths and from punctuation, and nothing fails.
+
+Evidence
+--------
+The vocabulary, the text, the share of its words that the vocabulary has, as written and without regard to case.
+
+Use instead
+-----------
+    words = text.lower().split()           # as the vocabulary was made
+    unknown = sum(word not in vocabulary for word in words) / len(words)
+    assert unknown < 0.1, f"{unknown:.0%} of the words are not in the vocabulary"
+
+When it is fine
+---------------
+Not reported: where any module of the script changes case (`lower`, `upper`, `casefold`, `capitalize`, `title`,
+`swapcase`) or uses a tokenizer of a library, which may do it; a vocabulary that knows 30 % of the words as written or
+more; one that knows less than 80 % even without regard to case (it belongs to a different text); fewer than 200 words.
+"""
+
+import re
+from typing import Final
+
+from trueloop.event import RunEnded, TablesRead, VocabularyCompared
+from trueloop.rules.rule import Findings, Rule, Severity
+from trueloop.usercode.source import source_of
+
+__all__ = ["TextNotInVocabulary"]
+
+UNKNOWN: Final = 0.3  # of the words are known as written: a text with many names and acronyms has more
+_CHANGES_CASE: Final = re.compile(
+    r"\b(lower|upper|casefold|capitalize|title|swapcase|IGNORECASE|lowercase|do_lower_case|transformers|tokenizers"
+    r"|sentencepiece|torchtext|sklearn|keras|nltk|spacy|tiktoken)\b"
+)
+
+
+class TextNotInVocabulary(Rule, code="DAT138", severity=Severity.WARNING):
+    not_applicable = "no vocabulary file and text that belongs to it were read"
+    applies_after = (TablesRead,)
+    explained_by = ("most-tokens-unknown",)
+
+    def __init__(self) -> None:
+        self._compared: list[VocabularyCompared] = []
+
+    def on_vocabulary_compared(self, event: VocabularyCompared) -> None:
+        if event.known < UNKNOWN and not any(_changes_case(path) for path in {*event.modules, _path(event)}):
+            self._compared.append(event)
+
+    def on_run_ended(self, _: RunEnded) -> Findings:
+        for event in self._compared:
+            what = "characters" if event.characters else "words"
+            yield self.finding(
+                event,
+                f"{1 - event.known:.0%} of the {what} of `{event.file}` are not in the {event.entries:,} entries of "
+                f"`{event.vocabulary}`: the text has {event.example!r}, the vocabulary {event.entry!r}. Without regard "
+                f"to case, {event.ignoring_case:.0%} are in it.",
+                fix="Change the text to the case of the vocabulary when it is read, or make the vocabulary again from "
+                "this text.",
+                evidence={"vocabulary": event.vocabulary, "text": event.file, "column": event.column,
+                          "known": round(event.known, 3), "ignoring case": round(event.ignoring_case, 3)},
+            )  # fmt: skip
+
+
+def _path(event: VocabularyCompared) -> str:
+    return event.place.path if event.place else ""
+
+
+def _changes_case(path: str) -> bool:
+    return bool(_CHANGES_CASE.search("\n".join(source_of(path).lines)))
