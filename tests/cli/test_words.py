@@ -326,8 +326,9 @@ def test_an_option_means_the_same_in_every_verb() -> None:
 OTHERWISE = {
     ("serve", "--write"), ("bench", "--batch"), ("probe", "--steps"), ("explain", "--output"), ("checkpoint", "--to"),
     ("train", "--runs"), ("sweep", "--runs"), ("inspect", "--samples"), ("predict", "--input"),
+    ("train", "--baseline"), ("ready", "--baseline"),
 }  # fmt: skip
-"""A folder of pages, a file to write, a list of sizes, `all`: the same word in another form."""
+"""A folder of pages, a file to write, a list of sizes, `all`, a run to compare with: the same word in another form."""
 
 
 def test_the_page_of_exit_codes_lists_every_code() -> None:

@@ -32,6 +32,7 @@ KEYS = {
     "diff",
     "first_step",
     "count",
+    "fingerprint",
 }
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from trueloop.cli.baseline import NO_BASELINE, Baseline, BaselineWriter, read_baseline
 from trueloop.cli.deliver import Delivery
 from trueloop.cli.options import Parser, share, whole_number
 from trueloop.doctor.allow import chosen_rules
@@ -21,12 +22,14 @@ from trueloop.usercode.source import set_base_folder
 
 if TYPE_CHECKING:
     from trueloop.doctor.launch import Program
-    from trueloop.finding import Finding
+    from trueloop.finding import Finding, Severity
     from trueloop.results.check import Verdict
+    from trueloop.rules.rule import Rule
     from trueloop.session.check_run import CheckRun
     from trueloop.usercode.settings import Settings
 
-__all__ = ["add_rule_options", "check", "deliver_verdict", "parser", "program_of", "refuse_conflicts"]
+__all__ = ["add_rule_options", "baseline_of", "check", "deliver_verdict", "fail_on", "parser", "program_of"]
+__all__ += ["refuse_conflicts", "writer_of"]
 
 USAGE: Final = ("[options] SCRIPT [arguments of the script]", "[options] -m MODULE [arguments of the module]")
 ABOUT: Final = """Run a training script, unmodified, and report its silent bugs.
@@ -72,6 +75,9 @@ def add_rule_options(parser: Parser) -> None:
     parser.add_fail_on(SEVERITIES, "error", "exit with 1 from here on: error (default) | warning | advice | never")
     parser.add_report_options(FINDINGS_FORMATS, quiet="print findings and errors only; nothing if there are none")
     parser.add_argument("-v", "--verbose", action="store_true", help="show evidence, source lines and patches too")
+    add = parser.add_argument
+    add("--baseline", metavar="FILE", type=Path, help="findings that this file lists are counted, and do not fail")
+    add("--write-baseline", metavar="FILE", type=Path, help="list the findings in this file, and do not fail")
     parser.add_argument("--diff", action="store_true", help="print only a patch with the fixes, for `patch -p0`")
     rules = "RULES are codes, starts of codes, or names, with commas between them; `trueloop explain --all` lists them."
     parser.epilog = f"{rules} [tool.trueloop] in pyproject.toml holds defaults."
@@ -92,7 +98,9 @@ def check(arguments: list[str]) -> int:
     _refuse_try(options)
     set_base_folder(os.getcwd())
     settings = load_settings(Path.cwd())
-    chosen_rules(settings, options.select, options.ignore)  # misspelled rules are refused before torch is imported
+    # misspelled rules and damaged files are refused before torch is imported
+    rules = chosen_rules(settings, options.select, options.ignore)
+    baseline = baseline_of(options)
     delivery = Delivery(options, text_to=sys.stderr)
 
     from trueloop.doctor.examine import examine
@@ -100,6 +108,7 @@ def check(arguments: list[str]) -> int:
     from trueloop.doctor.watch import Watch
 
     program = program_of(target)
+    writer = writer_of(options, program.shown, rules)
     run = _open_run(options, program, settings)
     if options.try_fixes and program.notebook is not None:
         raise Misuse("--try needs a script, and fixes of a notebook cannot be applied. Nothing was run: drop --try.")
@@ -111,9 +120,9 @@ def check(arguments: list[str]) -> int:
         record=options.record,
         settings=settings,
         script=program.shown,
-        on_error=_error_printer(delivery, options.fail_fast),
+        on_error=_error_printer(delivery, options.fail_fast, baseline),
         hang_after=options.hang_after,
-        on_hang=_hang_reporter(delivery, options, run),
+        on_hang=_hang_reporter(delivery, options, run, baseline),
         run=run,
     )
     delivery.take_stdout()
@@ -122,15 +131,34 @@ def check(arguments: list[str]) -> int:
         verdict, error = examine(program, watch)
         if error is not None:
             show(error)
-        verdict = verdict if run is None else replace(verdict, run_folder=run.shown)
+        everything = verdict if run is None else replace(verdict, run_folder=run.shown)
+        verdict = baseline.without_known(everything)
         if tried is not None and not delivery.in_terminal:
             verdict = replace(verdict, notes=(*verdict.notes, *tried(verdict)))
         if not verdict.reported_elsewhere:
             deliver_verdict(delivery, verdict)
         if tried is not None and delivery.in_terminal:
             print(*tried(verdict), sep="\n", file=sys.stderr)
+        if writer is not None and not verdict.reported_elsewhere:
+            print(f"trueloop: {writer.write(everything)}.", file=sys.stderr)
         _conclude(run, verdict, options)
-    exit_process(error, verdict.exit_code(options.fail_on))
+    exit_process(error, verdict.exit_code(fail_on(options)))
+
+
+def baseline_of(options: argparse.Namespace) -> Baseline:
+    return NO_BASELINE if options.baseline is None else read_baseline(options.baseline)
+
+
+def writer_of(options: argparse.Namespace, script: str, rules: Iterable[type[Rule]]) -> BaselineWriter | None:
+    if options.write_baseline is None:
+        return None
+    return BaselineWriter(options.write_baseline, script, {rule.code for rule in rules})
+
+
+def fail_on(options: argparse.Namespace) -> Severity | None:
+    """From which severity on a finding fails the command; None: never."""
+    severity: Severity | None = None if options.write_baseline is not None else options.fail_on
+    return severity
 
 
 def _open_run(options: argparse.Namespace, program: Program, settings: Settings) -> CheckRun | None:
@@ -157,7 +185,7 @@ def _conclude(run: CheckRun | None, verdict: Verdict, options: argparse.Namespac
         return
     from trueloop.session.check_run import say
 
-    run.conclude(verdict, verdict.exit_code(options.fail_on))
+    run.conclude(verdict, verdict.exit_code(fail_on(options)))
     if failure := run.failure():
         say(failure)
 
@@ -210,7 +238,7 @@ def program_of(target: list[str], verb: str = "check") -> Program:
     return find_module(words[0], words[1:])
 
 
-def _error_printer(delivery: Delivery, fail_fast: bool) -> Callable[[Finding], bool]:
+def _error_printer(delivery: Delivery, fail_fast: bool, baseline: Baseline) -> Callable[[Finding], bool]:
     """Announces the first error while the run continues: the report may be hours away. True ends the run."""
     from trueloop.doctor.ranks import is_first
     from trueloop.report.evidence import where
@@ -220,6 +248,8 @@ def _error_printer(delivery: Delivery, fail_fast: bool) -> Callable[[Finding], b
 
     def announce(finding: Finding) -> bool:
         nonlocal announced
+        if baseline.may_know(finding):
+            return False
         # A finding that another rule may explain is not announced: the report may name the cause instead.
         if not announced and not find_rule(finding.code).explained_by:
             announced = True
@@ -232,19 +262,20 @@ def _error_printer(delivery: Delivery, fail_fast: bool) -> Callable[[Finding], b
 
 
 def _hang_reporter(
-    delivery: Delivery, options: argparse.Namespace, run: CheckRun | None
+    delivery: Delivery, options: argparse.Namespace, run: CheckRun | None, baseline: Baseline
 ) -> Callable[[Verdict], NoReturn]:
     """Delivers the report when the ranks hang, and ends this process: its main thread is blocked in a collective."""
     from trueloop.doctor.ranks import mark_reported
 
     def end(verdict: Verdict) -> NoReturn:
+        verdict = baseline.without_known(verdict)
         if not verdict.reported_elsewhere:
             deliver_verdict(delivery, verdict)
             mark_reported()
         _conclude(run, verdict, options)
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(verdict.exit_code(options.fail_on))
+        os._exit(verdict.exit_code(fail_on(options)))
 
     return end
 

@@ -1,9 +1,10 @@
 """`trueloop recheck RUN`: check a recorded run again with today's rules. No torch is imported."""
 
 import os
+import sys
 from pathlib import Path
 
-from trueloop.cli.check import add_rule_options, deliver_verdict, refuse_conflicts
+from trueloop.cli.check import add_rule_options, baseline_of, deliver_verdict, fail_on, refuse_conflicts, writer_of
 from trueloop.cli.deliver import Delivery
 from trueloop.cli.options import Parser
 from trueloop.doctor.allow import chosen_rules
@@ -32,6 +33,11 @@ def recheck(arguments: list[str]) -> int:
     settings = load_settings(Path.cwd())
     rules = chosen_rules(settings, options.select, options.ignore)
     delivery = Delivery(options)
-    verdict = check_recorded_run(Path(options.run), rules, settings)
+    baseline = baseline_of(options)
+    everything = check_recorded_run(Path(options.run), rules, settings)
+    verdict = baseline.without_known(everything)
+    writer = writer_of(options, everything.watched.script, rules)
     deliver_verdict(delivery, verdict)
-    return verdict.exit_code(options.fail_on)
+    if writer is not None:
+        print(f"trueloop: {writer.write(everything)}.", file=sys.stderr)
+    return verdict.exit_code(fail_on(options))

@@ -53,6 +53,8 @@ def _numbers(verdict: Verdict) -> dict[str, Any]:
     facts["rules applied"] = watched.rules
     if verdict.allowed:
         facts["allowed"] = verdict.allowed
+    if verdict.known:
+        facts["known"] = verdict.known
     if verdict.overhead is not None:
         facts["spent watching"] = f"{verdict.overhead:.1%}"
     if watched.models:

@@ -27,6 +27,7 @@ from trueloop.event import (
 )
 from trueloop.finding import Finding, Severity
 from trueloop.results.plain import as_plain, place_keys
+from trueloop.usercode.fingerprint import fingerprints
 
 __all__ = ["CrashExplanation", "ExitCode", "Learning", "NotApplicable", "Outcome", "Tally", "Verdict", "Watched"]
 __all__ += ["counted", "span"]
@@ -232,6 +233,8 @@ class Verdict:
     """What watching cost, as a share (0.04: four percent): of an unwatched step if measured, else of the run."""
     overhead_measured: bool = False  # True: watched against unwatched steps; False: time spent inside the observers
     allowed: int = 0  # findings that the user has allowed by a comment or a setting
+    known: int = 0  # findings that the baseline holds; `findings` are the others
+    baseline: str = ""  # the file of --baseline; empty: there is none
     failures: tuple[str, ...] = ()  # tracebacks of trueloop's own failures
     reported_elsewhere: bool = False  # Another rank of the run prints the report; this one only keeps its exit code
     notes: tuple[str, ...] = ()  # what else a reader must know: 'the report of rank 1 is missing: its process died'
@@ -280,7 +283,8 @@ class Verdict:
                 return "nothing to check: no model was called and no optimizer stepped"
             learning = self.watched.learning
             stuck = learning is not None and learning.stuck
-            return "no known cause found, but the loss did not fall" if stuck else "nothing found"
+            nothing = "nothing new found" if self.known else "nothing found"
+            return "no known cause found, but the loss did not fall" if stuck and not self.known else nothing
         found = Counter(finding.severity for finding in self.findings)
         parts = [counted(found[severity], *_PLURAL[severity]) for severity in sorted(found, reverse=True)]
         return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else parts[0]
@@ -295,6 +299,7 @@ class Verdict:
         total = self.watched.rules + len(self.not_applicable)
         parts = [f"{self.watched.rules} of {counted(total, 'rule')} applied"]
         parts += [f"{counted(self.allowed, 'finding')} allowed"] if self.allowed else []
+        parts += [f"{counted(self.known, 'known finding')} in {self.baseline}"] if self.known else []
         added = self.added_seconds
         if added is not None:
             parts.append(f"checking added {'less than 0.1' if added < 0.1 else f'{added:,.1f}'} s")
@@ -327,9 +332,10 @@ class Verdict:
     # -- for programs --
 
     def plain(self) -> dict[str, Any]:
-        own = {"allowed": self.allowed, "failures": self.failures, "notes": self.notes}
+        own = {"allowed": self.allowed, "known": self.known, "failures": self.failures, "notes": self.notes}
+        named = zip(self.findings, fingerprints(self.findings), strict=True)
         return {
-            "findings": [_plain_finding(finding) for finding in self.findings],
+            "findings": [{**_plain_finding(finding), "fingerprint": name} for finding, name in named],
             "watched": {**as_plain(self.watched), **own},
             "not_applicable": self.not_applicable,
             "overhead": self.overhead,

@@ -1,0 +1,171 @@
+"""The gate: `check` with a baseline fails on what is new, and only on that."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.test_check import HEALTHY, LOOP, SELECT, trueloop
+from tests.cli.test_words import refused
+
+TWO = ("--select", "gradients-never-cleared,no-seed-set")
+UNSEEDED = LOOP.replace("torch.manual_seed(0)\n", "")
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "train.py").write_text(LOOP, encoding="utf-8")
+    (tmp_path / "healthy.py").write_text(HEALTHY, encoding="utf-8")
+    return tmp_path
+
+
+def entries(file: Path) -> list[dict[str, Any]]:
+    read: list[dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))["findings"]
+    return read
+
+
+def closing(err: str) -> str:
+    return err.splitlines()[-1]
+
+
+# -- baseline --
+
+
+def test_known_findings_are_counted_and_only_new_ones_fail(folder: Path) -> None:
+    written = trueloop(folder, "check", *SELECT, "--write-baseline", "findings.json", "train.py")
+    assert written.code == 0
+    assert "error GRD101" in written.err, "what is accepted is shown"
+    said = "1 finding written to findings.json; with `--baseline findings.json` only new ones fail."
+    assert closing(written.err) == f"trueloop: {said}"
+    (entry,) = entries(folder / "findings.json")
+    assert (entry["script"], entry["code"], entry["path"], entry["line"]) == ("train.py", "GRD101", "train.py", 12)
+
+    known = trueloop(folder, "check", *SELECT, "--baseline", "findings.json", "train.py")
+    assert known.code == 0
+    assert "GRD101" not in known.err, "neither announced nor listed"
+    found, last = known.err.splitlines()[-2:]
+    assert found == "✓ nothing new found in 6 steps of Linear and 6 batches"
+    assert "; 1 known finding in findings.json" in last
+
+    (folder / "train.py").write_text(UNSEEDED)
+    new = trueloop(folder, "check", *TWO, "--fail-on", "advice", "--baseline", "findings.json", "train.py")
+    assert new.code == 1
+    assert "no-seed-set" in new.err
+    assert "GRD101" not in new.err
+    assert "; 1 known finding in findings.json" in closing(new.err)
+
+
+def test_a_fingerprint_survives_moved_and_reformatted_lines_but_not_a_different_statement(folder: Path) -> None:
+    trueloop(folder, "check", *SELECT, "--write-baseline", "findings.json", "train.py")
+
+    def code_of(text: str) -> int:
+        (folder / "train.py").write_text(text)
+        return trueloop(folder, "check", *SELECT, "--baseline", "findings.json", "train.py").code
+
+    assert code_of("# a comment\n\nimport json\n" + LOOP) == 0
+    assert code_of(LOOP.replace("loss.backward()", "loss.backward(\n    )  # here")) == 0
+    assert code_of(LOOP.replace("    loss.backward()", "    (2 * loss).backward()")) == 1
+    inside = LOOP.replace("for step", "def train():\n  for step").replace("\n    ", "\n      ")
+    assert code_of(inside.replace('\nprint("trained"', '\ntrain()\nprint("trained"')) == 1, "a different function"
+
+
+def test_the_second_of_two_equal_lines_is_new(folder: Path) -> None:
+    loop = LOOP.partition("for step")[2].partition("print(")[0]
+    trueloop(folder, "check", *SELECT, "--write-baseline", "findings.json", "train.py")
+    again = "model = torch.nn.Linear(4, 2)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+    (folder / "train.py").write_text(f"{LOOP}{again}for step{loop}")
+    ended = trueloop(folder, "check", *SELECT, "--baseline", "findings.json", "--format", "json", "train.py")
+    assert ended.code == 1
+    report = json.loads(ended.out)
+    (finding,) = report["findings"]
+    assert finding["line"] > 12
+    assert report["watched"]["known"] == 1
+
+
+def test_a_known_error_does_not_end_the_run_with_fail_fast(folder: Path) -> None:
+    trueloop(folder, "check", *SELECT, "--write-baseline", "findings.json", "train.py")
+    ended = trueloop(folder, "check", *SELECT, "--fail-fast", "--baseline", "findings.json", "train.py")
+    assert ended.code == 0
+    assert "in 6 steps" in ended.err
+
+
+def test_a_baseline_holds_several_scripts_and_a_report_is_one_too(folder: Path) -> None:
+    (folder / "other.py").write_text(UNSEEDED)
+    for script in ("train.py", "other.py"):
+        trueloop(folder, "check", *TWO, "--write-baseline", "findings.json", script)
+    codes = [(entry["script"], entry["code"]) for entry in entries(folder / "findings.json")]
+    assert [script for script, _ in codes] == ["other.py", "other.py", "train.py"]
+    # another script, and rules that were not checked, keep their entries
+    (folder / "other.py").write_text(HEALTHY)
+    trueloop(folder, "check", *SELECT, "--write-baseline", "findings.json", "other.py")
+    left = {(entry["script"], entry["name"]) for entry in entries(folder / "findings.json")}
+    assert left == {("train.py", "gradients-never-cleared"), ("other.py", "no-seed-set")}
+    trueloop(folder, "check", *SELECT, "--output", "report.json", "train.py")
+    assert trueloop(folder, "check", *SELECT, "--baseline", "report.json", "train.py").code == 0
+
+
+def test_paths_in_a_repository_do_not_depend_on_the_working_directory(folder: Path) -> None:
+    (folder / ".git").mkdir()
+    inner = folder / "project"
+    inner.mkdir()
+    (inner / "train.py").write_text(LOOP)
+    trueloop(folder, "check", *SELECT, "--write-baseline", "findings.json", "project/train.py")
+    assert entries(folder / "findings.json")[0]["script"] == "project/train.py"
+    assert trueloop(inner, "check", *SELECT, "--baseline", "../findings.json", "train.py").code == 0
+
+
+def test_a_run_that_failed_leaves_the_baseline_as_it_was(folder: Path) -> None:
+    trueloop(folder, "check", *SELECT, "--write-baseline", "findings.json", "train.py")
+    before = (folder / "findings.json").read_bytes()
+    (folder / "train.py").write_text("raise ValueError('my own')\n")
+    ended = trueloop(folder, "check", *SELECT, "--write-baseline", "findings.json", "train.py")
+    assert ended.code == 1
+    assert "findings.json was not written, because the run failed" in closing(ended.err)
+    assert (folder / "findings.json").read_bytes() == before
+
+
+def test_recheck_takes_the_baseline_too(folder: Path) -> None:
+    trueloop(folder, "check", *SELECT, "--record", "run", "--write-baseline", "findings.json", "train.py")
+    assert trueloop(folder, "recheck", "run", *SELECT).code == 1
+    ended = trueloop(folder, "recheck", "run", *SELECT, "--baseline", "findings.json")
+    assert ended.code == 0
+    assert "1 known finding in findings.json" in ended.out
+
+
+DAMAGED = {
+    "empty": "", "half": '{"version": 1, "findi', "a list": "[]", "no findings": "{}", "deep": "[" * 100_000,
+    "no fingerprints": '{"version": 1, "findings": [{"code": "GRD101"}]}',
+    "newer": '{"version": 2, "findings": []}', "numbers": '{"version": 1, "findings": [{"fingerprint": 3}]}',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("option", ["--baseline", "--write-baseline"])
+@pytest.mark.parametrize("kind", [*DAMAGED, "pipe", "folder", "not UTF-8"])
+def test_a_file_that_is_no_baseline_is_refused_before_anything_runs(
+    option: str, kind: str, folder: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    file = folder / "findings.json"
+    if kind == "pipe":
+        os.mkfifo(file)
+    elif kind == "folder":
+        file.mkdir()
+    else:
+        file.write_bytes(b"\xff\xfe\xff" if kind == "not UTF-8" else DAMAGED[kind].encode())
+    said = refused(capsys, "check", option, "findings.json", "train.py")
+    assert f"{option} findings.json " in said
+    assert "Nothing was run" in said
+
+
+def test_a_missing_baseline_says_how_to_write_one(
+    folder: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    said = refused(capsys, "check", "--baseline", "findings.json", "train.py")
+    assert "does not exist" in said
+    assert "--write-baseline findings.json" in said
