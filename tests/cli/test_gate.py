@@ -169,3 +169,61 @@ def test_a_missing_baseline_says_how_to_write_one(
     said = refused(capsys, "check", "--baseline", "findings.json", "train.py")
     assert "does not exist" in said
     assert "--write-baseline findings.json" in said
+
+
+# -- [tool.trueloop] --
+
+
+def configure(folder: Path, text: str) -> None:
+    (folder / "pyproject.toml").write_text(f"[tool.trueloop]\n{text}\n", encoding="utf-8")
+
+
+def test_options_in_pyproject_are_defaults_and_the_command_line_wins(folder: Path) -> None:
+    configure(folder, 'select = ["GRD101"]\nfail-on = "never"\nsteps = 3\nbudget = "100%"\nformat = "json"')
+    ended = trueloop(folder, "check", "train.py")
+    assert ended.code == 0
+    assert json.loads(ended.out)["watched"]["steps"] == 3
+    ended = trueloop(folder, "check", "--fail-on", "error", "--steps", "4", "--format", "text", "train.py")
+    assert ended.code == 1
+    assert "in 4 steps" in ended.err
+    diff = trueloop(folder, "check", "--diff", "train.py")
+    assert diff.out.startswith("--- train.py\n"), "--diff is an option of the command line, too"
+    trueloop(folder, "check", "--output", "report.html", "train.py")
+    assert (folder / "report.html").read_text().startswith("<!doctype html>"), "so is a suffix"
+    trueloop(folder, "check", "--output", "report", "train.py")
+    assert json.loads((folder / "report").read_text())["findings"]
+
+
+def test_a_baseline_in_pyproject_is_found_from_below(folder: Path) -> None:
+    trueloop(folder, "check", *SELECT, "--write-baseline", "findings.json", "train.py")
+    configure(folder, 'baseline = "findings.json"\nquiet = true')
+    (folder / ".git").mkdir()
+    (folder / "deep").mkdir()
+    ended = trueloop(folder / "deep", "check", *SELECT, "../train.py")
+    assert (ended.code, ended.err) == (0, "a warning\n")
+    ended = trueloop(folder, "check", *SELECT, "--verbose", "train.py")
+    assert "1 known finding in" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('fail_on = "error"', "has no setting 'fail_on'. Did you mean fail-on?"),
+        ("step = 3", "has no setting 'step'. Did you mean steps?"),
+        ('fail-on = "eror"', "'fail-on' in [tool.trueloop] cannot be 'eror'. Did you mean error?"),
+        ("steps = 0", "'steps' in [tool.trueloop] cannot be '0': expected a whole number, 1 or more"),
+        ("steps = [3]", "'steps' in [tool.trueloop] must be text or a number"),
+        ("steps = true", "'steps' in [tool.trueloop] must be text or a number"),
+        ("budget = 5", "'budget' in [tool.trueloop] cannot be '5': expected a share such as 5% or 0.05"),
+        ('format = "jsn"', "'format' in [tool.trueloop] cannot be 'jsn'. Did you mean json?"),
+        ('hang-after = "soon"', "'hang-after' in [tool.trueloop]: --hang-after cannot be 'soon'"),
+        ("fail-fast = 1", "'fail-fast' in [tool.trueloop] must be true or false"),
+        ('baseline = "nowhere.json"', "nowhere.json does not exist"),
+    ],
+)
+def test_a_wrong_setting_is_one_sentence(
+    text: str, said: str, folder: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    configure(folder, text)
+    assert said in refused(capsys, "check", "train.py")

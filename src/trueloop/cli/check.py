@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from trueloop.cli.baseline import NO_BASELINE, Baseline, BaselineWriter, read_baseline
-from trueloop.cli.deliver import Delivery
+from trueloop.cli.deliver import SUFFIXES, Delivery
 from trueloop.cli.options import Parser, share, whole_number
 from trueloop.doctor.allow import chosen_rules
 from trueloop.errors import Misuse
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from trueloop.usercode.settings import Settings
 
 __all__ = ["add_rule_options", "baseline_of", "check", "deliver_verdict", "fail_on", "parser", "program_of"]
-__all__ += ["refuse_conflicts", "writer_of"]
+__all__ += ["refuse_conflicts", "take_settings", "writer_of"]
 
 USAGE: Final = ("[options] SCRIPT [arguments of the script]", "[options] -m MODULE [arguments of the module]")
 ABOUT: Final = """Run a training script, unmodified, and report its silent bugs.
@@ -90,14 +90,33 @@ def refuse_conflicts(options: argparse.Namespace) -> None:
         raise Misuse("--quiet and --verbose exclude each other: choose one. Nothing was run.")
 
 
+def take_settings(command: Parser, settings: Settings) -> Callable[[argparse.Namespace], None]:
+    """Options of [tool.trueloop] become defaults. Call the result with the parsed options: a format, -q and -v of the
+    settings give way to any option that says how findings are shown."""
+    read = command.settings(settings)
+    shown = {name: read.pop(name) for name in ("format", "quiet", "verbose") if name in read}
+    command.set_defaults(**read)
+
+    def complete(options: argparse.Namespace) -> None:
+        by_suffix = any(Path(file).suffix in SUFFIXES for file in options.output)
+        if options.format is None and not options.diff and not by_suffix:
+            options.format = shown.get("format")
+        if not options.quiet and not options.verbose:
+            options.quiet, options.verbose = shown.get("quiet", False), shown.get("verbose", False)
+
+    return complete
+
+
 def check(arguments: list[str]) -> int:
-    options, target = parser().split(arguments)
+    command, settings = parser(), load_settings(Path.cwd())
+    complete = take_settings(command, settings)
+    options, target = command.split(arguments)
+    complete(options)
     if not target:
         raise Misuse("Which script? Nothing was run: type `trueloop check train.py`, with options before it.")
     refuse_conflicts(options)
     _refuse_try(options)
     set_base_folder(os.getcwd())
-    settings = load_settings(Path.cwd())
     # misspelled rules and damaged files are refused before torch is imported
     rules = chosen_rules(settings, options.select, options.ignore)
     baseline = baseline_of(options)

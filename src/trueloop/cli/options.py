@@ -11,13 +11,15 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import takewhile
-from typing import Final, NoReturn, final
+from pathlib import Path
+from typing import Any, Final, NoReturn, final
 
 from trueloop.errors import Misuse, did_you_mean
 from trueloop.finding import Severity
 from trueloop.report import FORMATS
 from trueloop.session.hang_timeout import HANG_AFTER, hang_after, parse_seconds
 from trueloop.trust.made_here import TRUST
+from trueloop.usercode.settings import Settings
 
 __all__ = ["NO_COLOR", "Parser", "bandwidth", "duration", "number", "one_of", "shape", "share", "size", "whole_number"]
 
@@ -134,6 +136,17 @@ class Parser(argparse.ArgumentParser):
             hint = f"type `{self.prog} {better}`; `--` before {target[0]} turns this message off."
             print(f"{where} {hint}", file=sys.stderr)
 
+    # -- defaults --
+
+    def settings(self, settings: Settings) -> dict[str, Any]:
+        """The options of [tool.trueloop] that this verb has, by their attribute; raises Misuse for a wrong value."""
+        actions = {name: self._option_string_actions.get(f"--{name}") for name in settings.options}
+        return {
+            action.dest: _setting(action, name, settings.options[name], settings.root)
+            for name, action in actions.items()
+            if action is not None
+        }
+
     # -- options that verbs share --
 
     def add_report_options(self, formats: Sequence[str] = FORMATS, *, quiet: str = "print problems only") -> None:
@@ -158,6 +171,25 @@ class Parser(argparse.ArgumentParser):
 
 
 # -- values --
+
+
+def _setting(action: argparse.Action, name: str, value: object, root: str) -> object:
+    """A value of pyproject.toml, read as that of the option; paths start at the folder of the file."""
+    where = f"{root}{os.sep}pyproject.toml: {name!r} in [tool.trueloop]"
+    if action.nargs == 0:
+        if not isinstance(value, bool):
+            raise Misuse(f"{where} must be true or false. Nothing was run.")
+        return value
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise Misuse(f"{where} must be text or a number. Nothing was run.")
+    if action.type is Path:
+        return Path(root, str(value))
+    try:
+        return action.type(str(value)) if callable(action.type) else str(value)
+    except argparse.ArgumentTypeError as error:
+        raise Misuse(f"{where} {error}. Nothing was run.") from None
+    except Misuse as error:
+        raise Misuse(f"{where}: {error}") from None
 
 
 def _refused(text: str, expected: str) -> argparse.ArgumentTypeError:

@@ -4,7 +4,15 @@ import os
 import sys
 from pathlib import Path
 
-from trueloop.cli.check import add_rule_options, baseline_of, deliver_verdict, fail_on, refuse_conflicts, writer_of
+from trueloop.cli.check import (
+    add_rule_options,
+    baseline_of,
+    deliver_verdict,
+    fail_on,
+    refuse_conflicts,
+    take_settings,
+    writer_of,
+)
 from trueloop.cli.deliver import Delivery
 from trueloop.cli.options import Parser
 from trueloop.doctor.allow import chosen_rules
@@ -25,12 +33,14 @@ def parser() -> Parser:
 
 
 def recheck(arguments: list[str]) -> int:
-    options = parser().parse_all(arguments)
+    command, settings = parser(), load_settings(Path.cwd())
+    complete = take_settings(command, settings)
+    options = command.parse_all(arguments)
+    complete(options)
     if options.run is None:
         raise Misuse("Which run? Nothing was run: type `trueloop recheck RUN`, the folder of `check --record RUN`.")
     refuse_conflicts(options)
     set_base_folder(os.getcwd())
-    settings = load_settings(Path.cwd())
     rules = chosen_rules(settings, options.select, options.ignore)
     delivery = Delivery(options)
     baseline = baseline_of(options)

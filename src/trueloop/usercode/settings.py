@@ -1,10 +1,12 @@
-"""`[tool.trueloop]` in pyproject.toml: rules to select and ignore, ignores per file, severities, the folder of runs.
+"""`[tool.trueloop]` in pyproject.toml: rules to select and ignore, ignores per file, severities, the folder of runs, and
+defaults of options of `trueloop check`.
 
 [tool.trueloop]
 select = ["GRD", "LOS"]
 ignore = ["metric-averaged-over-batches"]
 severity = { GRD104 = "error" }
 runs = "experiments"            # where `check` and `watch()` keep their runs; false: they keep none
+fail-on = "warning"             # an option of the same name on the command line wins
 [tool.trueloop.per-file-ignores]
 "experiments/*.py" = ["MOD"]
 """
@@ -20,7 +22,9 @@ from trueloop.finding import Finding, Severity
 
 __all__ = ["Settings", "load_settings", "severity_named"]
 
-KEYS: Final = ("select", "ignore", "per-file-ignores", "severity", "runs")  # The settings of [tool.trueloop]
+OPTIONS: Final = ("fail-on", "steps", "budget", "format", "baseline", "hang-after", "fail-fast", "quiet", "verbose")
+"""Settings that are options of `trueloop check` without their dashes."""
+KEYS: Final = ("select", "ignore", "per-file-ignores", "severity", "runs", *OPTIONS)  # The settings of [tool.trueloop]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,7 @@ class Settings:
     runs: str | None = (
         "runs"  # The folder of the runs of `check`, from the working directory on; None: no runs are kept
     )
+    options: Mapping[str, object] = field(default_factory=dict)  # Name of an option -> its value, as it is written
 
     def ignores(self, finding: Finding) -> bool:
         if finding.place is None:
@@ -107,6 +112,7 @@ def _settings(file: Path, table: Mapping[str, Any]) -> Settings:
         severity={rule: _severity(file, rule, word) for rule, word in _table(file, table, "severity").items()},
         root=str(file.parent),
         runs=_runs(file, table),
+        options={key: table[key] for key in OPTIONS if key in table},
     )
 
 
