@@ -1,5 +1,5 @@
-"""`[tool.trueloop]` in pyproject.toml: rules to select and ignore, ignores per file, severities, the folder of runs, and
-defaults of options of `trueloop check`.
+"""`[tool.trueloop]` in pyproject.toml: rules to select and ignore, ignores per file, severities, the folder of runs,
+and defaults of options of `trueloop check`.
 
 [tool.trueloop]
 select = ["GRD", "LOS"]
