@@ -3,10 +3,18 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Final
 
 from trueloop.event import Place
 
-__all__ = ["Finding", "Severity"]
+__all__ = ["SITE", "Finding", "Severity", "rule_page"]
+
+SITE: Final = "https://trueloop.example/"  # `site_url` of mkdocs.yml
+
+
+def rule_page(code: str) -> str:
+    """The address of a rule's page."""
+    return f"{SITE}rules/{code}.html"
 
 
 class Severity(IntEnum):

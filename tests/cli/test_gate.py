@@ -12,8 +12,8 @@ import pytest
 from tests.cli.test_check import HEALTHY, LOOP, SELECT, trueloop
 from tests.cli.test_words import refused
 
-TWO = ("--select", "gradients-never-cleared,no-seed-set")
-UNSEEDED = LOOP.replace("torch.manual_seed(0)\n", "")
+TWO = ("--select", "gradients-never-cleared,softmax-before-cross-entropy")
+SOFTMAX = LOOP.replace("model(x)", "model(x).softmax(1)")
 Captured = pytest.CaptureFixture[str]
 
 
@@ -52,10 +52,10 @@ def test_known_findings_are_counted_and_only_new_ones_fail(folder: Path) -> None
     assert found == "✓ nothing new found in 6 steps of Linear and 6 batches"
     assert "; 1 known finding in findings.json" in last
 
-    (folder / "train.py").write_text(UNSEEDED)
-    new = trueloop(folder, "check", *TWO, "--fail-on", "advice", "--baseline", "findings.json", "train.py")
+    (folder / "train.py").write_text(SOFTMAX)
+    new = trueloop(folder, "check", *TWO, "--baseline", "findings.json", "train.py")
     assert new.code == 1
-    assert "no-seed-set" in new.err
+    assert "softmax-before-cross-entropy" in new.err
     assert "GRD101" not in new.err
     assert "; 1 known finding in findings.json" in closing(new.err)
 
@@ -95,7 +95,7 @@ def test_a_known_error_does_not_end_the_run_with_fail_fast(folder: Path) -> None
 
 
 def test_a_baseline_holds_several_scripts_and_a_report_is_one_too(folder: Path) -> None:
-    (folder / "other.py").write_text(UNSEEDED)
+    (folder / "other.py").write_text(SOFTMAX)
     for script in ("train.py", "other.py"):
         trueloop(folder, "check", *TWO, "--write-baseline", "findings.json", script)
     codes = [(entry["script"], entry["code"]) for entry in entries(folder / "findings.json")]
@@ -104,7 +104,7 @@ def test_a_baseline_holds_several_scripts_and_a_report_is_one_too(folder: Path) 
     (folder / "other.py").write_text(HEALTHY)
     trueloop(folder, "check", *SELECT, "--write-baseline", "findings.json", "other.py")
     left = {(entry["script"], entry["name"]) for entry in entries(folder / "findings.json")}
-    assert left == {("train.py", "gradients-never-cleared"), ("other.py", "no-seed-set")}
+    assert left == {("train.py", "gradients-never-cleared"), ("other.py", "softmax-before-cross-entropy")}
     trueloop(folder, "check", *SELECT, "--output", "report.json", "train.py")
     assert trueloop(folder, "check", *SELECT, "--baseline", "report.json", "train.py").code == 0
 

@@ -13,11 +13,16 @@ from typing import Any
 import pytest
 
 from tests.report.verdicts import CLEAN, CRASH, ODD, broken_loop, ordinary
+from trueloop.finding import SITE
 from trueloop.report import FINDINGS_FORMATS as FORMATS
 from trueloop.report import render
 from trueloop.report.evidence import LONGEST, as_words
 from trueloop.results.check import Outcome, Verdict
 from trueloop.results.plain import as_plain
+from trueloop.results.proof import Proof, Proofs
+from trueloop.usercode.source import Edit, diff
+
+ROOT = Path(__file__).parent.parent.parent
 
 KEYS = {
     "code",
@@ -157,6 +162,44 @@ def test_sarif_writes_paths_as_uris(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     document = strictly(render(elsewhere, "sarif"))
     place = document["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]
     assert place == {"uri": (tmp_path / "train.py").as_uri()}
+
+
+def test_sarif_has_pages_fingerprints_and_fixes(script: Path) -> None:
+    patch = diff(str(script), [Edit(3, 2, ("    optimizer.zero_grad()",)), Edit(4, 4, ())])
+    (run,) = strictly(render(ordinary(script, diff=patch), "sarif"))["runs"]
+    first_rule = run["tool"]["driver"]["rules"][0]
+    assert first_rule["helpUri"] == f"{SITE}rules/GRD101.html"
+    assert (ROOT / "docs" / "rules" / "GRD101.md").is_file()
+    assert f"site_url: {SITE}\n" in (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    first, advice = run["results"]
+    in_json = [finding["fingerprint"] for finding in strictly(render(ordinary(script), "json"))["findings"]]
+    assert [result["partialFingerprints"]["trueloop/v1"] for result in run["results"]] == in_json
+    assert "fixes" not in advice
+    (fix,) = first["fixes"]
+    (file,) = fix["artifactChanges"]
+    assert file["artifactLocation"] == {"uri": "train.py", "uriBaseId": "SRCROOT"}
+    assert _replaced(script, file["replacements"]) == script.read_text().replace(
+        "    loss.backward()\n    optimizer.step()\n", "    optimizer.zero_grad()\n    loss.backward()\n"
+    )
+
+
+def _replaced(script: Path, replacements: list[dict[str, Any]]) -> str:
+    """The file after a SARIF fix, as an editor would apply it."""
+    lines = script.read_text(encoding="utf-8").splitlines(keepends=True)
+    starts = [sum(map(len, lines[:number])) for number in range(len(lines) + 1)]
+    text = "".join(lines)
+    for each in reversed(replacements):
+        region = each["deletedRegion"]
+        first = starts[region["startLine"] - 1] + region["startColumn"] - 1
+        last = starts[region["endLine"] - 1] + region["endColumn"] - 1
+        text = text[:first] + each["insertedContent"]["text"] + text[last:]
+    return text
+
+
+def test_claims_have_no_page_of_a_rule() -> None:
+    proof = Proof("resume-is-exact", "fails", "Step 3 differs.", "no step differs")
+    (rule,) = strictly(render(Proofs("train.py", (proof,)), "sarif"))["runs"][0]["tool"]["driver"]["rules"]
+    assert "helpUri" not in rule
 
 
 # -- github --

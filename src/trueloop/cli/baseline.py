@@ -24,9 +24,10 @@ from trueloop.trust.files import parse_json, read_regular
 from trueloop.usercode.fingerprint import fingerprint, fingerprints, project_path
 from trueloop.usercode.source import full_path
 
-__all__ = ["NO_BASELINE", "Baseline", "BaselineWriter", "read_baseline"]
+__all__ = ["EMPTY", "NO_BASELINE", "Baseline", "BaselineWriter", "read_baseline"]
 
 VERSION: Final = 1
+EMPTY: Final = '{"version": 1, "findings": []}'  # a baseline that knows nothing
 _KEPT: Final = ("fingerprint", "script", "code", "name", "path", "line", "source")
 
 

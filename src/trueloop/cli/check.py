@@ -28,7 +28,16 @@ if TYPE_CHECKING:
     from trueloop.session.check_run import CheckRun
     from trueloop.usercode.settings import Settings
 
-__all__ = ["add_rule_options", "baseline_of", "check", "deliver_verdict", "fail_on", "parser", "program_of"]
+__all__ = [
+    "add_rule_choice",
+    "add_rule_options",
+    "baseline_of",
+    "check",
+    "deliver_verdict",
+    "fail_on",
+    "parser",
+    "program_of",
+]
 __all__ += ["refuse_conflicts", "take_settings", "writer_of"]
 
 USAGE: Final = ("[options] SCRIPT [arguments of the script]", "[options] -m MODULE [arguments of the module]")
@@ -68,10 +77,17 @@ def add_run_options(parser: Parser) -> None:
     parser.add_argument("--no-run", action="store_true", help="keep no run folder: only the report")
 
 
-def add_rule_options(parser: Parser) -> None:
-    """Which rules, and how findings are shown; `recheck` has them too."""
+def add_rule_choice(parser: Parser) -> None:
+    """Which rules."""
     for name, help in (("--select", "run only these rules: GRD,LOS101"), ("--ignore", "leave these rules out")):
         parser.add_argument(name, metavar="RULES", type=_rules, action="extend", default=[], help=help)
+    rules = "RULES are codes, starts of codes, or names, with commas between them; `trueloop explain --all` lists them."
+    parser.epilog = f"{rules} [tool.trueloop] in pyproject.toml holds defaults."
+
+
+def add_rule_options(parser: Parser) -> None:
+    """Which rules, and how findings are shown; `recheck` has them too."""
+    add_rule_choice(parser)
     parser.add_fail_on(SEVERITIES, "error", "exit with 1 from here on: error (default) | warning | advice | never")
     parser.add_report_options(FINDINGS_FORMATS, quiet="print findings and errors only; nothing if there are none")
     parser.add_argument("-v", "--verbose", action="store_true", help="show evidence, source lines and patches too")
@@ -79,8 +95,6 @@ def add_rule_options(parser: Parser) -> None:
     add("--baseline", metavar="FILE", type=Path, help="findings that this file lists are counted, and do not fail")
     add("--write-baseline", metavar="FILE", type=Path, help="list the findings in this file, and do not fail")
     parser.add_argument("--diff", action="store_true", help="print only a patch with the fixes, for `patch -p0`")
-    rules = "RULES are codes, starts of codes, or names, with commas between them; `trueloop explain --all` lists them."
-    parser.epilog = f"{rules} [tool.trueloop] in pyproject.toml holds defaults."
 
 
 def refuse_conflicts(options: argparse.Namespace) -> None:

@@ -9,7 +9,7 @@ any other format        stdout, alone: what a watched script prints to stdout go
 import argparse
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Final, TextIO, final
 
@@ -19,7 +19,8 @@ from trueloop.results.document import Document
 
 __all__ = ["SUFFIXES", "Delivery", "deliver", "writable", "write_file"]
 
-SUFFIXES: Final = {".html": "html", ".json": "json", ".md": "markdown"}  # Suffix of --output -> format
+SUFFIXES: Final = {".html": "html", ".json": "json", ".md": "markdown", ".sarif": "sarif"}
+"""Suffix of --output -> format, where the verb has it."""
 
 
 @final
@@ -37,7 +38,7 @@ class Delivery:
         self._text_to = text_to
         files = [writable(Path(name)) for name in options.output]
         by_suffix = self.format == "text" and options.format is None
-        self._files = {file: SUFFIXES.get(file.suffix, "text") if by_suffix else self.format for file in files}
+        self._files = {file: _format_of(file, options.formats) if by_suffix else self.format for file in files}
         self._stdout: int | None = None  # The stdout that we were started with, while the script's goes to stderr
 
     @property
@@ -91,6 +92,11 @@ class Delivery:
         sys.stdout.flush()
         sys.stdout.buffer.write(document)
         sys.stdout.flush()
+
+
+def _format_of(file: Path, formats: Collection[str]) -> str:
+    format = SUFFIXES.get(file.suffix, "text")
+    return format if format in formats else "text"
 
 
 def deliver(result: Any, options: argparse.Namespace, *, healthy: bool = False) -> None:

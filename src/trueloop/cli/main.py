@@ -18,6 +18,7 @@ __all__ = ["VERBS", "main", "module_name"]
 GROUPS: Final = {
     "Find bugs": {
         "check": "run a training script, unmodified, and report its silent bugs",
+        "fix": "write the fixes of a script's findings, and run it again",
         "try": "run a script without and with a change, and compare",
         "recheck": "check a recorded run again with today's rules",
         "explain": "what a rule detects and how to fix it; search rules by word",

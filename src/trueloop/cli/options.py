@@ -152,7 +152,9 @@ class Parser(argparse.ArgumentParser):
     def add_report_options(self, formats: Sequence[str] = FORMATS, *, quiet: str = "print problems only") -> None:
         group = self.add_argument_group("report")
         group.add_argument("--format", metavar="NAME", type=one_of(formats), help=f"{' | '.join(formats)} (text)")
-        help = "write the report to this file; repeatable; .html, .json and .md set the format"
+        self.set_defaults(formats=tuple(formats))
+        suffixes = ".html, .json, .md and .sarif" if "sarif" in formats else ".html, .json and .md"
+        help = f"write the report to this file; repeatable; {suffixes} set the format"
         group.add_argument("--output", metavar="FILE", action="append", default=[], help=help)
         if quiet:
             group.add_argument("-q", "--quiet", action="store_true", help=quiet)

@@ -17,7 +17,7 @@ from typing import Final
 from trueloop.results.check import Verdict, counted
 from trueloop.usercode.source import full_path, lines_on_disk, unified
 
-__all__ = ["remark", "render"]
+__all__ = ["Change", "changes_of", "patched_files", "remark", "render"]
 
 _HUNK: Final = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@")
 _NO_NEWLINE: Final = "\\ No newline at end of file\n"
@@ -40,36 +40,36 @@ class Change:
 
 def render(verdict: Verdict) -> str:
     """The patch; empty when no finding has a diff."""
-    return "".join(_file_patch(name, changes) for name, changes in _merged(verdict)[0].items())
+    files, _ = patched_files(_diffs(verdict))
+    return "".join(unified(full_path(name), before, after) for name, (before, after) in files.items())
 
 
 def remark(verdict: Verdict) -> str:
     """One sentence: how many findings the patch fixes."""
-    left_out = _merged(verdict)[1]
+    diffs = _diffs(verdict)
+    left_out = len(patched_files(diffs)[1])
     total = len(verdict.findings) + (verdict.crash is not None)
-    text = f"{counted(len(_diffs(verdict)) - left_out, 'finding')} of {total} can be patched"
+    text = f"{counted(len(diffs) - left_out, 'finding')} of {total} can be patched"
     if left_out:
         more = counted(left_out, "more patch", "more patches")
         text += f"; {more} would touch the same lines: apply this one and check again"
     return text
 
 
-def _merged(verdict: Verdict) -> tuple[dict[str, list[Change]], int]:
-    """The changes per file, and the number of findings left out because an earlier one touches the same lines."""
+def patched_files(diffs: list[str]) -> tuple[dict[str, tuple[list[str], list[str]]], set[int]]:
+    """The lines of each file before and after, and the indexes of diffs that were left out: an earlier one touches the
+    same lines."""
     files: dict[str, list[Change]] = {}
-    left_out = 0
-    for diff in _diffs(verdict):
-        for name, wanted in _changes(diff):
+    left_out: set[int] = set()
+    for index, diff in enumerate(diffs):
+        for name, wanted in changes_of(diff):
             taken = files.setdefault(name, [])
             fresh = [change for change in wanted if change not in taken]
             if any(change.overlaps(other) for change in fresh for other in taken):
-                left_out += 1
+                left_out.add(index)
             else:
                 taken.extend(fresh)
-    ordered = {
-        name: sorted(made, key=lambda change: (change.first, change.last)) for name, made in files.items() if made
-    }
-    return ordered, left_out
+    return {name: _patched(name, changes) for name, changes in files.items() if changes}, left_out
 
 
 def _diffs(verdict: Verdict) -> list[str]:
@@ -78,7 +78,7 @@ def _diffs(verdict: Verdict) -> list[str]:
     return [diff for diff in (*crash, *(finding.diff for finding in verdict.findings)) if diff]
 
 
-def _changes(diff: str) -> Iterator[tuple[str, list[Change]]]:
+def changes_of(diff: str) -> Iterator[tuple[str, list[Change]]]:
     """(file, changes) of a diff."""
     lines = _joined(diff)
     heads = [i for i, (old, new) in enumerate(pairwise(lines)) if old.startswith("--- ") and new.startswith("+++ ")]
@@ -114,9 +114,9 @@ def _hunks(lines: list[str]) -> Iterator[Change]:
         start, new = at, []
 
 
-def _file_patch(name: str, changes: list[Change]) -> str:
+def _patched(name: str, changes: list[Change]) -> tuple[list[str], list[str]]:
     before = lines_on_disk(full_path(name))
     after = list(before)
-    for change in reversed(changes):
+    for change in sorted(changes, key=lambda change: (change.first, change.last), reverse=True):
         after[change.first : change.last] = change.lines
-    return unified(full_path(name), before, after)
+    return before, after

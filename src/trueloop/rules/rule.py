@@ -36,6 +36,7 @@ class Rule(ABC):
     not_applicable: ClassVar[str]  # shown when none of its events arrived: 'no learning rate schedule was created'
     applies_after: ClassVar[tuple[type[Event], ...]] = ()  # events that make it apply, though it does not read them
     explained_by: ClassVar[tuple[str, ...]] = ()  # rules that report the cause: when one does, this rule does not
+    fix_keeps_result: ClassVar[bool] = False  # its diff leaves the trained weights and what is saved as they are
 
     def __init_subclass__(cls, *, code: str, severity: Severity) -> None:
         if cls.__bases__ != (Rule,):

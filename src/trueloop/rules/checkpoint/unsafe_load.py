@@ -41,6 +41,7 @@ __all__ = ["UnsafeLoad"]
 
 class UnsafeLoad(Rule, code="CKP103", severity=Severity.WARNING):
     not_applicable = "`torch.load` was not called"
+    fix_keeps_result = True
 
     def on_file_loaded(self, event: FileLoaded) -> Findings:
         if not event.unsafe or not event.direct or event.written_by_run or not event.file:

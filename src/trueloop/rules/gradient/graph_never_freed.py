@@ -52,6 +52,7 @@ class GraphNeverFreed(Rule, code="GRD110", severity=Severity.WARNING):
     not_applicable = "no model was called"
     applies_after = (ModelSeen,)
     explained_by = ("backward-through-earlier-steps",)
+    fix_keeps_result = True
 
     def __init__(self) -> None:
         self._looks: dict[tuple[bool, Place | None], dict[int, int]] = {}

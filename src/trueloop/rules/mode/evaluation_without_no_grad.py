@@ -51,6 +51,7 @@ class _Pass:
 class EvaluationWithoutNoGrad(Rule, code="MOD103", severity=Severity.WARNING):
     not_applicable = "no model was called"
     explained_by = ("step-without-gradient",)  # a loop without backward uses no graph either
+    fix_keeps_result = True
 
     def __init__(self) -> None:
         self._passes: dict[int, _Pass] = {}

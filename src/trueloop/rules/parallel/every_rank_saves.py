@@ -37,6 +37,7 @@ __all__ = ["EveryRankSaves"]
 
 class EveryRankSaves(Rule, code="PAR105", severity=Severity.WARNING):
     not_applicable = "no file was written in a run with several ranks"
+    fix_keeps_result = True
 
     def __init__(self) -> None:
         self._written: dict[tuple[str, int], dict[int, StateWritten]] = {}

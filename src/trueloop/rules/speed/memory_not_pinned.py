@@ -41,6 +41,7 @@ MEGABYTES: Final = 1.0  # Per step: about 0.1 ms from pageable memory, as long a
 
 class MemoryNotPinned(Rule, code="SPD105", severity=Severity.ADVICE):
     not_applicable = "no loader was used"
+    fix_keeps_result = True
 
     def __init__(self) -> None:
         self._loaders: dict[int, LoaderSeen] = {}

@@ -70,6 +70,7 @@ class _Timing:
 
 class TimedWithoutSynchronize(Rule, code="SPD103", severity=Severity.WARNING):
     not_applicable = "no work was launched on a GPU"
+    fix_keeps_result = True
 
     def on_device_worked(self, event: DeviceWorked) -> Findings:
         for path in dict.fromkeys(place.path for place in event.places):
