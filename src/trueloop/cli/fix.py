@@ -32,7 +32,7 @@ ABOUT: Final = """Run a script under `check`, write the fixes that can be writte
 diff, run it again, and report which findings are gone.
 
 Without --unsafe only fixes that leave the trained weights as they are: `no_grad` around an evaluation, pinned memory.
-With it also those that change the result on purpose: `zero_grad()`, a softmax too many, a missing shuffle."""
+With it also fixes that change the result on purpose: `zero_grad()`, a softmax too many, a missing shuffle."""
 
 Files = dict[str, tuple[list[str], list[str]]]  # Name -> its lines before and after
 
