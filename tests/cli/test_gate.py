@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import linecache
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,11 @@ import pytest
 
 from tests.cli.test_check import HEALTHY, LOOP, SELECT, trueloop
 from tests.cli.test_words import refused
+from trueloop.event import Place
+from trueloop.finding import Finding, Severity
+from trueloop.usercode.add_allow import with_comments
+from trueloop.usercode.allow import is_allowed
+from trueloop.usercode.source import source_of
 
 TWO = ("--select", "gradients-never-cleared,softmax-before-cross-entropy")
 SOFTMAX = LOOP.replace("model(x)", "model(x).softmax(1)")
@@ -227,3 +234,143 @@ def test_a_wrong_setting_is_one_sentence(
     monkeypatch.chdir(folder)
     configure(folder, text)
     assert said in refused(capsys, "check", "train.py")
+
+
+# -- allow comments --
+
+
+def test_add_allow_writes_comments_that_are_heard(folder: Path) -> None:
+    (folder / "train.py").write_text(SOFTMAX)
+    ended = trueloop(folder, "check", *TWO, "--add-allow", "train.py")
+    assert ended.code == 0
+    assert "+    loss.backward()  # trueloop: allow[gradients-never-cleared]\n" in ended.err, "the diff is shown"
+    assert closing(ended.err) == "trueloop: 2 findings allowed by comments."
+    again = trueloop(folder, "check", *TWO, "train.py")
+    assert again.code == 0
+    assert "2 findings allowed" in again.err
+
+
+def findings_at(path: Path, *lines: tuple[int, str]) -> list[Finding]:
+    return [Finding("GRD101", name, Severity.ERROR, Place(str(path), line), "Wrong.", "", "") for line, name in lines]
+
+
+def commented(path: Path, text: str, *lines: tuple[int, str]) -> str:
+    path.write_bytes(text.encode())
+    linecache.clearcache()
+    source_of.cache_clear()
+    files, left = with_comments(findings_at(path, *lines))
+    assert not left
+    after = "".join(files[str(path)][1])
+    path.write_bytes(after.encode())
+    linecache.clearcache()
+    source_of.cache_clear()
+    return after
+
+
+@pytest.mark.parametrize(
+    ("text", "lines", "after"),
+    [
+        ("a = 1\nb = 2\n", [(2, "x")], "a = 1\nb = 2  # trueloop: allow[x]\n"),
+        ("a = 1", [(1, "x")], "a = 1  # trueloop: allow[x]"),
+        ("a = 1\r\n", [(1, "x")], "a = 1  # trueloop: allow[x]\r\n"),
+        ("a = 1\n", [(1, "y"), (1, "x"), (1, "x")], "a = 1  # trueloop: allow[x, y]\n"),
+        ("a = 1  # one\n", [(1, "x")], "# trueloop: allow[x]\na = 1  # one\n"),
+        ("if a:\n    b = (\n        1)\n", [(3, "x")], "if a:\n    # trueloop: allow[x]\n    b = (\n        1)\n"),
+        ("a = 1  # trueloop: allow[x]\n", [(1, "y")], "a = 1  # trueloop: allow[x, y]\n"),
+        ("# trueloop: allow[x]\na = 1\n", [(2, "y")], "# trueloop: allow[x, y]\na = 1\n"),
+        ('a = """\n#"""\n', [(1, "x")], '# trueloop: allow[x]\na = """\n#"""\n'),
+        ("for a in b:\n    c\n", [(1, "x")], "for a in b:  # trueloop: allow[x]\n    c\n"),
+        ("\ufeffa = 1\n", [(1, "x")], "\ufeffa = 1  # trueloop: allow[x]\n"),
+    ],
+)
+def test_where_a_comment_is_put(text: str, lines: list[tuple[int, str]], after: str, tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    assert commented(path, text, *lines) == after
+    assert all(is_allowed(finding) for finding in findings_at(path, *lines))
+
+
+def test_findings_without_a_line_of_the_users_get_no_comment(tmp_path: Path) -> None:
+    library = Path(json.__file__)
+    assert with_comments(findings_at(library, (1, "x")))[0] == {}
+    assert with_comments(findings_at(tmp_path / "nothere.py", (1, "x")))[0] == {}
+
+
+# -- changed --
+
+
+def git(folder: Path, *words: str) -> None:
+    who = ("-c", "user.name=a", "-c", "user.email=a@b.example")
+    subprocess.run(["git", *who, *words], cwd=folder, check=True, capture_output=True, timeout=60)
+
+
+@pytest.fixture
+def repository(folder: Path) -> Path:
+    (folder / "train.py").write_text("import model\nimport sys\n" + LOOP)
+    (folder / "model.py").write_text("from package import deep\n")
+    (folder / "package").mkdir()
+    (folder / "package" / "__init__.py").write_text("")
+    (folder / "package" / "deep.py").write_text("from . import deeper\n")
+    (folder / "package" / "deeper.py").write_text("VALUE = 1\n")
+    (folder / "unrelated.py").write_text("VALUE = 1\n")
+    (folder / ".gitignore").write_text("runs/\nstd*.txt\n__pycache__/\n")
+    git(folder, "init", "-q", "-b", "main")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "-m", "one")
+    return folder
+
+
+def test_a_script_whose_code_did_not_change_is_not_run(repository: Path) -> None:
+    (repository / "unrelated.py").write_text("VALUE = 2\n")
+    ended = trueloop(repository, "check", *SELECT, "--changed", "train.py", "--epochs", "1")
+    assert (ended.code, ended.out) == (0, "")
+    assert "not run: train.py and 4 files of yours that it imports did not change since HEAD" in ended.err
+    report = trueloop(repository, "check", "--changed", "--format", "sarif", "train.py")
+    assert json.loads(report.out)["runs"][0]["results"] == [], "a document there is, for the upload"
+
+
+@pytest.mark.parametrize("name", ["train.py", "model.py", "package/deeper.py", "package/__init__.py"])
+def test_a_change_of_what_it_imports_runs_it(name: str, repository: Path) -> None:
+    with (repository / name).open("a") as file:
+        file.write("# changed\n")
+    ended = trueloop(repository, "check", *SELECT, "--changed", "train.py", "--epochs", "1")
+    assert ended.code == 1
+    assert ended.out.startswith("trained ['--epochs', '1']"), "the script has its first argument"
+    git(repository, "commit", "-q", "-a", "-m", "two")
+    assert trueloop(repository, "check", *SELECT, "--changed", "train.py").code == 0
+    assert trueloop(repository, "check", *SELECT, "--changed=HEAD~1", "train.py").code == 1
+
+
+def test_changes_of_the_other_branch_do_not_count(repository: Path) -> None:
+    git(repository, "checkout", "-q", "-b", "mine")
+    git(repository, "checkout", "-q", "main")
+    (repository / "model.py").write_text("VALUE = 3\n")
+    git(repository, "commit", "-q", "-a", "-m", "theirs")
+    git(repository, "checkout", "-q", "mine")
+    assert trueloop(repository, "check", *SELECT, "--changed=main", "train.py").code == 0
+
+
+def test_code_that_is_loaded_by_name_may_be_any(repository: Path) -> None:
+    (repository / "train.py").write_text("import importlib\nimportlib.import_module('unrelated')\n" + LOOP)
+    git(repository, "commit", "-q", "-a", "-m", "two")
+    assert trueloop(repository, "check", *SELECT, "--changed", "train.py").code == 0
+    (repository / "unrelated.py").write_text("VALUE = 2\n")
+    assert trueloop(repository, "check", *SELECT, "--changed", "train.py").code == 1
+
+
+def test_what_changed_cannot_ask_is_one_sentence(
+    repository: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    monkeypatch.chdir(repository)
+    assert "there is no commit 'nowhere' here" in refused(capsys, "check", "--changed=nowhere", "train.py")
+    assert "there is no commit '--all' here" in refused(capsys, "check", "--changed=--all", "train.py")
+    said = refused(capsys, "check", "--changed", "main", "train.py")
+    assert "type `trueloop check --changed=main train.py`" in said
+    assert "nothere.py" in refused(capsys, "check", "--changed", "nothere.py")
+    git(repository, "checkout", "-q", "--orphan", "alone")
+    git(repository, "commit", "-q", "-m", "alone")
+    assert "no common commit" in refused(capsys, "check", "--changed=main", "train.py")
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "train.py").write_text(LOOP)
+    monkeypatch.chdir(outside)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(outside.parent))
+    assert "--changed needs a git repository" in refused(capsys, "check", "--changed", "train.py")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +15,9 @@ from trueloop.cli.baseline import NO_BASELINE, Baseline, BaselineWriter, read_ba
 from trueloop.cli.deliver import SUFFIXES, Delivery
 from trueloop.cli.options import Parser, share, whole_number
 from trueloop.doctor.allow import chosen_rules
-from trueloop.errors import Misuse
+from trueloop.errors import CannotSave, Misuse
 from trueloop.report import FINDINGS_FORMATS
+from trueloop.results.check import ExitCode, counted
 from trueloop.usercode.settings import load_settings
 from trueloop.usercode.source import set_base_folder
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from trueloop.doctor.launch import Program
     from trueloop.finding import Finding, Severity
     from trueloop.results.check import Verdict
-    from trueloop.rules.rule import Rule
     from trueloop.session.check_run import CheckRun
     from trueloop.usercode.settings import Settings
 
@@ -65,6 +65,16 @@ def parser() -> Parser:
         "--try", dest="try_fixes", action="store_true", help="then run the script with each fix, in a copy"
     )
     made.add_argument("--seeds", metavar="N", type=whole_number(), help="with --try: runs of each version (1)")
+    made.add_argument(
+        "--changed",
+        metavar="REF",
+        nargs="?",
+        const="HEAD",
+        help="do not run the script if its code is the same as in this commit: --changed=origin/main (HEAD)",
+    )
+    made.add_argument(
+        "--add-allow", action="store_true", help="write `# trueloop: allow[...]` at the findings, and show the diff"
+    )
     made.add_hang_after()
     add_rule_options(made)
     return made
@@ -135,13 +145,33 @@ def check(arguments: list[str]) -> int:
     rules = chosen_rules(settings, options.select, options.ignore)
     baseline = baseline_of(options)
     delivery = Delivery(options, text_to=sys.stderr)
+    skipped = None if options.changed is None else _unchanged(target, options.changed)
+    if skipped is None:
+        _run(options, target, settings, delivery, baseline, {rule.code for rule in rules})
+    delivery.deliver(skipped, healthy=True)
+    return ExitCode.CLEAN
 
+
+def _unchanged(target: list[str], ref: str) -> Verdict | None:
+    from trueloop.cli.changed import unchanged  # only here: it asks git
+
+    return unchanged(target, ref, lambda words: program_of(words).path)
+
+
+def _run(
+    options: argparse.Namespace,
+    target: list[str],
+    settings: Settings,
+    delivery: Delivery,
+    baseline: Baseline,
+    codes: set[str],
+) -> NoReturn:
     from trueloop.doctor.examine import examine
     from trueloop.doctor.traceback import exit_process, register_exit_handler, show
     from trueloop.doctor.watch import Watch
 
     program = program_of(target)
-    writer = writer_of(options, program.shown, rules)
+    writer = writer_of(options, program.shown, codes)
     run = _open_run(options, program, settings)
     if options.try_fixes and program.notebook is not None:
         raise Misuse("--try needs a script, and fixes of a notebook cannot be applied. Nothing was run: drop --try.")
@@ -174,18 +204,35 @@ def check(arguments: list[str]) -> int:
             print(*tried(verdict), sep="\n", file=sys.stderr)
         if writer is not None and not verdict.reported_elsewhere:
             print(f"trueloop: {writer.write(everything)}.", file=sys.stderr)
+        verdict = _add_allow(verdict) if options.add_allow else verdict
         _conclude(run, verdict, options)
     exit_process(error, verdict.exit_code(fail_on(options)))
+
+
+def _add_allow(verdict: Verdict) -> Verdict:
+    """Writes allow comments at the findings, and shows the diff; the findings that are left may still fail."""
+    from trueloop.usercode.add_allow import with_comments
+    from trueloop.usercode.rewrite_file import rewrite_file
+    from trueloop.usercode.source import shown_path, unified
+
+    files, left = with_comments(verdict.findings)
+    for path, (before, after) in files.items():
+        if why := rewrite_file(path, before, after):
+            raise CannotSave(f"{shown_path(path)} could not be written ({why}): its findings are not allowed.")
+        print(unified(path, before, after), end="", file=sys.stderr)
+    allowed = len(verdict.findings) - len(left)
+    rest = f"; {counted(len(left), 'finding')} without a line of yours" if left else ""
+    print(f"trueloop: {counted(allowed, 'finding')} allowed by comments{rest}.", file=sys.stderr)
+    return replace(verdict, findings=tuple(left), allowed=verdict.allowed + allowed)
 
 
 def baseline_of(options: argparse.Namespace) -> Baseline:
     return NO_BASELINE if options.baseline is None else read_baseline(options.baseline)
 
 
-def writer_of(options: argparse.Namespace, script: str, rules: Iterable[type[Rule]]) -> BaselineWriter | None:
-    if options.write_baseline is None:
-        return None
-    return BaselineWriter(options.write_baseline, script, {rule.code for rule in rules})
+def writer_of(options: argparse.Namespace, script: str, codes: set[str]) -> BaselineWriter | None:
+    """`codes`: of the rules that are checked."""
+    return None if options.write_baseline is None else BaselineWriter(options.write_baseline, script, codes)
 
 
 def fail_on(options: argparse.Namespace) -> Severity | None:
@@ -228,6 +275,10 @@ def _refuse_try(options: argparse.Namespace) -> None:
         raise Misuse("--seeds needs --try. Nothing was run: add --try, or drop it.")
     if options.try_fixes and options.diff:
         raise Misuse("--diff prints a patch, --try reports what it does: choose one. Nothing was run.")
+    if options.add_allow and (options.diff or options.write_baseline is not None):
+        raise Misuse("--add-allow accepts findings by comments: drop --diff and --write-baseline. Nothing was run.")
+    if options.add_allow and "RANK" in os.environ:
+        raise Misuse("--add-allow runs a script in one process. Nothing was run: start it without torchrun.")
     if options.try_fixes and "RANK" in os.environ:
         raise Misuse("--try runs a script in one process. Nothing was run: drop --try, or start it without torchrun.")
 

@@ -46,7 +46,7 @@ def recheck(arguments: list[str]) -> int:
     baseline = baseline_of(options)
     everything = check_recorded_run(Path(options.run), rules, settings)
     verdict = baseline.without_known(everything)
-    writer = writer_of(options, everything.watched.script, rules)
+    writer = writer_of(options, everything.watched.script, {rule.code for rule in rules})
     deliver_verdict(delivery, verdict)
     if writer is not None:
         print(f"trueloop: {writer.write(everything)}.", file=sys.stderr)

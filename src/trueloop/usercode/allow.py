@@ -16,9 +16,9 @@ from trueloop.finding import Finding
 from trueloop.usercode.settings import Settings
 from trueloop.usercode.source import line_of, source_of
 
-__all__ = ["filter_findings", "is_allowed", "is_suppressed", "locate_at_model"]
+__all__ = ["ALLOW", "filter_findings", "is_allowed", "is_suppressed", "locate_at_model", "statement_lines"]
 
-_COMMENT: Final = re.compile(r"#\s*trueloop:\s*allow\[([^\]]*)\]")
+ALLOW: Final = re.compile(r"#\s*trueloop:\s*allow\[([^\]]*)\]")  # its group: the rules, with commas between them
 
 
 def locate_at_model(findings: Iterable[Finding], home: Place | None) -> list[Finding]:
@@ -44,7 +44,7 @@ def is_allowed(finding: Finding) -> bool:
     place = finding.place
     if place is None:
         return False
-    first, last = _statement_lines(place.path, place.line)
+    first, last = statement_lines(place.path, place.line)
     words = {word for line in range(first, last + 1) for word in _allowed_on(linecache.getline(place.path, line))}
     above = linecache.getline(place.path, first - 1).strip() if first > 1 else ""
     if above.startswith("#"):
@@ -52,7 +52,7 @@ def is_allowed(finding: Finding) -> bool:
     return finding.name.lower() in words or finding.code.lower() in words
 
 
-def _statement_lines(path: str, line: int) -> tuple[int, int]:
+def statement_lines(path: str, line: int) -> tuple[int, int]:
     """First and last line of the simple statement at a line; for a loop, a class or a function, only that line."""
     statement = source_of(path).statement(line)
     if statement is None or isinstance(statement, _COMPOUND) or statement.end_lineno is None:
@@ -67,4 +67,4 @@ _COMPOUND: Final = (
 
 
 def _allowed_on(line: str) -> set[str]:
-    return {word.strip().lower() for match in _COMMENT.finditer(line) for word in match.group(1).split(",")}
+    return {word.strip().lower() for match in ALLOW.finditer(line) for word in match.group(1).split(",")}
