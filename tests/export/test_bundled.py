@@ -45,7 +45,7 @@ def test_a_bundled_recipe_answers_alike_everywhere(runs: Path, recipe: str) -> N
 def test_the_command_says_the_same(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = train("digits", runs, "")
     assert main(["export", str(run), "--to", "pt2", "--samples", "all"]) == 0
-    assert "200 valid samples, batches of 1, 2, 7, 32, 64, 30" in capsys.readouterr().out
+    assert "200 valid samples, batch sizes 1, 2, 7, 32, 64, 30, 130" in capsys.readouterr().out
 
 
 # -- what is asked of them --

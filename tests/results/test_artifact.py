@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.export.made import artifact, verification
-from trueloop.results.artifact import LICENCE, Artifact, Port, answer_of
+from trueloop.results.artifact import LICENCE, OWN, Artifact, Port, answer_of, prediction_of
 
 
 def test_an_artifact_comes_back_from_json_as_it_was() -> None:
@@ -133,3 +133,17 @@ def test_of_a_text_the_next_token_is_answered() -> None:
 
 def test_a_description_knows_its_file() -> None:
     assert replace(artifact(), folder=Path("a")).file == Path(f"a{os.sep}model.onnx")
+
+
+def test_outputs_of_a_loss_of_its_own_are_predictions_as_they_are() -> None:
+    heads = (Port("age", "float32", (None,)), Port("mean", "float32", (1,)), Port("kind", "float32", (None, 2)))
+    made = artifact(outputs=heads, task=OWN)
+    assert prediction_of(made, [40.0, [0.5, 0.25]]) == {"age": 40.0, "kind": [0.5, 0.25]}
+
+
+def test_more_outputs_stand_beside_the_prediction() -> None:
+    heads = (Port("scores", "float32", (None, 3)), Port("vector", "float32", (None, 2)))
+    found = prediction_of(artifact(outputs=heads), [[0.0, 9.0, 0.0], [1.0, 2.0]])
+    assert found["class"] == "grey"
+    assert found["outputs"] == {"vector": [1.0, 2.0]}
+    assert "outputs" not in prediction_of(artifact(), [[0.0, 9.0, 0.0]])

@@ -32,8 +32,9 @@ model card:
   torchscript  for programs that load nothing else; deprecated
 
 It is verified before it counts: it runs in its own runtime, in another process, on validation samples, in batches of
-several sizes, on --device. The reference is the model on the CPU in fp32; on a GPU, TF32 is off. If it differs,
-nothing is left, and the first differing layer is named."""
+several sizes, on --device, and on inputs beyond the data (zeros, perturbed and extreme values, other lengths). The
+reference is the model on the CPU in fp32; on a GPU, TF32 is off. If outputs or metrics differ, nothing is left, and the
+first differing layer is named."""
 
 
 def parser() -> Parser:
@@ -120,11 +121,13 @@ def _document(artifact: Artifact, seconds: float) -> Document:
     on = f"{tried.samples:,} {tried.split} samples, batch sizes {_list(tried.batches)}{lengths}"
     ties = f", {tried.ties} ties" if tried.ties else ""
     differ = f"largest {tried.max_error:.2g} (tolerance {tried.tolerance * tried.scale:.2g})"
+    share = f", {tried.relative:.2g} of the largest output"
     facts = {
         "input": "; ".join(map(_port, artifact.inputs)),
         "output": "; ".join(map(_port, artifact.outputs)),
         "verified": f"by {tried.runtime} in its own process: {on}",
-        "difference": f"{differ}, {tried.disagreements} different predictions{ties}",
+        "beyond": ", ".join(tried.beyond) or "the model accepts no inputs beyond the data",
+        "difference": f"{differ}{share}, {tried.disagreements} different predictions{ties}",
         "metrics": "; ".join(f"{name} {ours:.6g} -> {theirs:.6g}" for name, (ours, theirs) in tried.metrics.items()),
         "written": f"{artifact.file}, {artifact.files[artifact.file.name]['bytes']:,} bytes",
     }

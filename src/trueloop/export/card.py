@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from trueloop.results.artifact import FILE, Artifact
+from trueloop.results.artifact import FILE, OWN, Artifact
 
 __all__ = ["card_of"]
 
@@ -28,7 +28,8 @@ def _title(artifact: Artifact) -> str:
     lines = [
         f"# {artifact.name}, as {artifact.target}",
         "",
-        f"A model for {artifact.task}, trained by `trueloop train` (run {run.get('id', '?')}, step "
+        f"A model {'with a loss of its own' if artifact.task == OWN else f'for {artifact.task}'}, trained by "
+        f"`trueloop train` (run {run.get('id', '?')}, step "
         f"{run.get('step', '?')}, "
         f"{'EMA of the weights' if run.get('weights') == 'ema' else 'the weights as trained'}).",
         f"Model: `{recipe.get('model', '?')}`. Runtime: {artifact.runtime['package']} {artifact.runtime['version']}; "
@@ -65,6 +66,8 @@ def _metrics(artifact: Artifact) -> list[str]:
             f"{', '.join(map(str, made.batches))}: largest difference {made.max_error:.2g} (tolerance "
             f"{made.tolerance * made.scale:.2g}), {made.disagreements} different predictions, {made.ties} ties"
         )
+        if made.beyond:
+            lines.append(f"- verified beyond these samples: {', '.join(made.beyond)}")
         pairs = made.metrics.items()
         lines += [f"- {name} on these samples: {a:.6g} (model), {b:.6g} (exported)" for name, (a, b) in pairs]
     return lines

@@ -1,31 +1,39 @@
 """Compare two sets of outputs: largest difference, changed predictions, metrics."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, final
+from dataclasses import dataclass, field
+from typing import Any, Final, final
 
 import torch
 from torch import Tensor
 
 from trueloop.data.source import Batch
 from trueloop.engine.task import Task
+from trueloop.results.artifact import OWN
 
 __all__ = ["Comparison", "Metrics", "error_between", "largest_in", "predictions"]
+
+QUANTITIES: Final = ("regression", OWN)  # Tasks whose outputs have a unit
+ROUNDINGS: Final = 32  # Runtimes sum in different orders: each output may be off by some roundings of the model
+SMALLEST: Final = 1e-30  # Smaller outputs are zero: runtimes flush them
 
 
 def error_between(ours: Tensor, theirs: Tensor) -> float:
     """The largest difference; infinite if the shapes differ or only one value is finite."""
-    if ours.shape != theirs.shape:
+    if ours.shape != theirs.shape or ours.is_complex() != theirs.is_complex():
         return math.inf
-    if not ours.numel():
-        return 0.0
-    if ours.is_complex() != theirs.is_complex():
-        return math.inf
+    return float(_differences(ours, theirs).max()) if ours.numel() else 0.0
+
+
+def _differences(ours: Tensor, theirs: Tensor) -> Tensor:
+    """Of two tensors of the same shape."""
     a, b = (torch.view_as_real(each.resolve_conj()) if each.is_complex() else each for each in (ours, theirs))
     a, b = a.double(), b.double()
     same = (a == b) | (a.isnan() & b.isnan())  # covers infinities of the same sign
-    return float((a - b).abs().masked_fill(same, 0.0).nan_to_num(math.inf, math.inf).max())
+    return (a - b).abs().masked_fill(same, 0.0).nan_to_num(math.inf, math.inf)
 
 
 def largest_in(tensor: Tensor) -> float:
@@ -61,26 +69,55 @@ class Comparison:
     scale: float = 1.0
     disagreements: int = 0
     ties: int = 0
+    predicted: int = 0  # Predictions that were counted
     worst: int = -1  # Index of the batch with the largest difference
     seen: int = 0
+    columns: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    """Output -> largest difference and largest value of each of its columns. Quantities have a unit each; all other
+    outputs are one column."""
 
     def add(self, ours: Sequence[Tensor], theirs: Sequence[Tensor], *, counted: bool) -> None:
         """`counted`: count its predictions; those of a truncated sequence are only compared as numbers."""
         error = max(map(error_between, ours, theirs), default=0.0) if len(ours) == len(theirs) else math.inf
         if error > self.max_error:
             self.max_error, self.worst = error, self.seen
-        if self.task == "regression":
+        if self.task in QUANTITIES:
             # Targets have a unit: fp32 cannot hold 200,000 to four decimals.
             self.scale = max(self.scale, *map(largest_in, ours))
         self.seen += 1
+        for at, (a, b) in enumerate(zip(ours, theirs, strict=False)):
+            self._add_columns(at, a, b)
         answers = predictions(self.task, ours[0]) if counted and theirs and ours[0].shape == theirs[0].shape else None
         others = predictions(self.task, theirs[0]) if answers is not None else None
         if answers is None or others is None:
             return
+        self.predicted += answers[0].numel()
         differ = answers[0] != others[0]
         tied = differ & (answers[1] <= 2 * self.tolerance)  # both scores may have moved by the tolerance
         self.ties += int(tied.sum())
         self.disagreements += int((differ & ~tied).sum())
+
+    def _add_columns(self, at: int, ours: Tensor, theirs: Tensor) -> None:
+        if ours.shape != theirs.shape or not ours.is_floating_point() or not ours.numel():
+            return  # whole numbers are equal or not
+        width = ours.shape[1] if self.task in QUANTITIES and ours.dim() == 2 else 1
+        errors = _differences(ours, theirs).reshape(-1, width).amax(0)
+        largest = ours.double().abs().nan_to_num(0.0, 0.0).reshape(-1, width).amax(0)
+        before = self.columns.get(at)
+        if before is not None and len(before[0]) == width:
+            errors, largest = torch.maximum(errors, before[0]), torch.maximum(largest, before[1])
+        self.columns[at] = errors, largest
+
+    def relative_error(self, rounding: Comparison | None = None) -> float:
+        """The largest difference of a column, as a share of its largest value. `rounding`: a comparison whose
+        differences are rounding; those of a few times this size do not count."""
+        found = 0.0
+        for at, (errors, largest) in self.columns.items():
+            noise = ROUNDINGS * rounding.columns[at][0] if rounding is not None else torch.zeros_like(errors)
+            errors = errors.masked_fill(errors <= noise, 0.0)
+            shares = errors / largest.clamp(min=SMALLEST)
+            found = max(found, float(shares.masked_fill(errors <= SMALLEST, 0.0).max()))
+        return found
 
 
 @final

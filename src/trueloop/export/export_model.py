@@ -38,17 +38,19 @@ def export_model(
     licence: dict[str, str] | None = None,
     notes: tuple[str, ...] = (),
     device: str = "cpu",
+    relative: float | None = None,
 ) -> Artifact:
     """The verified artifact in `place`. `samples`: validation samples to verify on; None: all. `device`: where it is
-    verified, and what machine code is compiled for. Raises CannotExport, MissingExtra, CannotSave or Misuse; then
-    nothing is left, and an earlier artifact in `place` is untouched."""
+    verified, and what machine code is compiled for. `relative`: of `verify`. Raises CannotExport, MissingExtra,
+    CannotSave or Misuse; then nothing is left, and an earlier artifact in `place` is untouched."""
     exporter.require(device)
     program = trained.program()
     example = replace(trained.example(program, inside=exporter.inside), device=device if exporter.native else "cpu")
     with staged_folder(place) as folder:
         ports = _write(exporter, exportable(program), example, folder.aside / exporter.file)
         made = folder.seal(_describe(trained, program, exporter, example, ports, {**LICENCE, **(licence or {})}, notes))
-        made = replace(made, verification=verify(trained, program, exporter, made, tolerance, samples, device))
+        verified = verify(trained, program, exporter, made, tolerance, samples, device, relative=relative)
+        made = replace(made, verification=verified)
         folder.seal(made, card_of(made))
         folder.publish()
     return read_artifact(place)
@@ -102,7 +104,7 @@ def _describe(
         },
         inputs=ports,
         outputs=_outputs(program, trained, ports),
-        task=trained.recipe.task,
+        task=trained.answers,
         # The name of a folder may be any bytes.
         classes=tuple(name.encode("utf-8", "backslashreplace").decode() for name in facts.classes),
         preprocessing=trained.preprocessing(inside=exporter.inside),
@@ -126,6 +128,10 @@ def _outputs(program: Program, trained: TrainedModel, ports: tuple[Port, ...]) -
 
 def _notes(trained: TrainedModel, program: Program, gpu: dict[str, str]) -> list[str]:
     notes = []
+    if trained.run.get("unranked"):
+        why = f"no evaluation gave a finite {trained.task.metric} that beats a constant answer"
+        newest = f"These are its newest weights, of step {trained.run['step']}."
+        notes.append(f"The run has no best checkpoint: {why}. {newest}")
     if gpu.get("device") == "cuda":
         capability = gpu.get("capability")
         notes.append(f"Compiled for {gpu.get('gpu')}: it runs only on GPUs of compute capability {capability}.")

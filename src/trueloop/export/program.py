@@ -14,7 +14,8 @@ from trueloop.engine.call_model import call_model
 from trueloop.engine.unprojected import Unprojected
 from trueloop.errors import CannotExport
 
-__all__ = ["Exportable", "LayerOutputs", "Layout", "Program", "exportable", "is_tokens", "layout_of", "scores_of"]
+__all__ = ["Exportable", "LayerOutputs", "Layout", "Program", "exportable", "is_tokens", "layout_of"]
+__all__ += ["nested_encoders", "scores_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +113,23 @@ def _cut(tokens: Tensor, *, half: bool) -> Tensor:
 
 
 def exportable(program: Program) -> Program:
-    """A copy with its `nn.EmbeddingBag`s as lookup and sum: every target supports these, for any batch size."""
+    """A copy with its `nn.EmbeddingBag`s as lookup and sum: every target supports these, for any batch size. Without
+    nested tensors, which no target has: `nn.TransformerEncoder` uses them for its padding mask in eval mode."""
     made = copy.deepcopy(program)
     for module in made.modules():
+        if isinstance(module, nn.TransformerEncoder):
+            module.use_nested_tensor = module.enable_nested_tensor = False
         for name, child in module.named_children():
             plain = isinstance(child, nn.EmbeddingBag) and child.padding_idx is None and not child.max_norm
             if plain and child.mode in ("sum", "mean"):
                 setattr(module, name, _EmbeddingBag(child))
     return made
+
+
+def nested_encoders(model: nn.Module) -> list[str]:
+    """The encoders that use nested tensors if they get a padding mask."""
+    named = model.named_modules()
+    return [name for name, module in named if isinstance(module, nn.TransformerEncoder) and module.use_nested_tensor]
 
 
 @final

@@ -24,7 +24,7 @@ from trueloop.export.program import Program, is_tokens, layout_of, scores_of
 from trueloop.measure.randomness import fence
 from trueloop.recipe.recipe import DataRequest, Recipe, describe
 from trueloop.recipes.origin import origin_of, recipe_of
-from trueloop.results.artifact import Port
+from trueloop.results.artifact import OWN, Port
 from trueloop.results.plain import as_plain
 
 __all__ = ["Origin", "TrainedModel", "fill_model", "find_checkpoint", "load_trained_model"]
@@ -72,11 +72,17 @@ class TrainedModel:
     splits: Splits
     task: Task
     run: Mapping[str, Any] = field(default_factory=dict)
-    """For artifact.json: id, step, checkpoint, weights, recipe, metrics, data, readiness, origin."""
+    """For artifact.json: id, step, checkpoint, unranked (there is no best one), weights, recipe, metrics, data,
+    readiness, origin."""
 
     @property
     def recipe(self) -> Recipe:
         return self.origin.recipe
+
+    @property
+    def answers(self) -> str:
+        """How outputs are read: as the recipe's task, or as they are if its loss or step is its own."""
+        return OWN if self.recipe.loss or self.recipe.step else self.recipe.task
 
     @property
     def source(self) -> tuple[str, Source]:
@@ -207,6 +213,7 @@ def load_trained_model(origin: Origin) -> TrainedModel:
         "step": contents.about.get("step"),
         "checkpoint": name,
         "weights": weights,
+        "unranked": origin.checkpoint == "best" and splits.valid is not None and not contents.about.get("best_step"),
         "recipe": describe(recipe),
         "metrics": {key: origin.about.get(key) for key in ("metric", "best", "best_step", "test")},
         "data": list(splits.notes),

@@ -1,7 +1,8 @@
 """Does the exported program give the model's outputs? Tried in its own runtime, in a subprocess, on the run's own
-data."""
+data and beyond them."""
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
@@ -12,11 +13,13 @@ from torch import Tensor
 
 from trueloop.data.source import Batch
 from trueloop.errors import CannotExport, CannotSave
-from trueloop.export.compare import Comparison, Metrics, error_between, largest_in
+from trueloop.export.beyond_data import MANY, inputs_beyond_data
+from trueloop.export.compare import ROUNDINGS, Comparison, Metrics, error_between, largest_in
 from trueloop.export.device import gpu_label
 from trueloop.export.exporter import Array, Example, Exporter
 from trueloop.export.folder import staged_folder
-from trueloop.export.program import LayerOutputs, Program, exportable, layout_of
+from trueloop.export.program import LayerOutputs, Program, exportable, layout_of, nested_encoders
+from trueloop.export.rounding import RoundedModel
 from trueloop.export.subprocess_runner import RuntimeFailure, run_in_subprocess
 from trueloop.export.trained_model import TrainedModel
 from trueloop.results.artifact import Artifact, Port, Verification
@@ -25,7 +28,10 @@ from trueloop.usercode.ownership import layer_place
 __all__ = ["SAMPLES", "SIZES", "TOLERANCE", "verify"]
 
 TOLERANCE: Final = 1e-4  # For fp32 outputs: another order of summation gives 1e-6, a different layer more than this
+SHARE: Final = 10.0  # Relative tolerance, and that of metrics, in tolerances: 1e-3 of the largest output
+METRICS: Final = 1e-2  # The largest change of a metric, however wide the tolerance
 SAMPLES: Final = 256  # Enough for every batch size; `--samples all` takes all of them
+BEYOND: Final = 7  # Samples of each kind of inputs beyond the data
 SIZES: Final = (1, 2, 7, 32, 64)  # Batch sizes, in this order; the last one is repeated until the samples are used up
 
 
@@ -37,6 +43,8 @@ class _Batch:
     ours: tuple[Tensor, ...]
     targets: Any
     counted: bool  # Does it have targets? Truncated and repeated samples have none
+    raw: tuple[Tensor, ...] = ()  # The inputs before preprocessing
+    beyond: str = ""  # How the inputs differ from all data; empty: they do not
 
     @property
     def shapes(self) -> str:
@@ -55,19 +63,34 @@ def verify(
     tolerance: float,
     samples: int | None,
     device: str = "cpu",
+    *,
+    relative: float | None = None,
 ) -> Verification:
-    """Runs the artifact on this device; the reference is the model on the CPU. Raises CannotExport with the layer."""
+    """Runs the artifact on this device; the reference is the model on the CPU. Raises CannotExport with the layer.
+    `relative`: the largest difference as a share of the largest output; None: ten times the tolerance."""
     batches = list(_batches(trained, program, exporter, artifact.inputs, samples))
     counted = [batch for batch in batches if batch.counted]
-    _refuse_nonfinite(program, counted)
-    comparison = Comparison(trained.recipe.task, tolerance)
+    _refuse_nonfinite(program, counted, trained.source[0])
+    batches += _beyond(trained, program, exporter, artifact.inputs, batches)
+    comparison = Comparison(trained.answers, tolerance)
     ours, theirs = Metrics(trained.task), Metrics(trained.task)
+    rounded = RoundedModel(program)
+    failures: list[str] = []
+    worst: _Batch | None = None
     for batch, outputs in zip(batches, _run(artifact, batches, device), strict=True):
+        if batch.beyond:
+            if failed := _differs_beyond(batch, outputs, tolerance, rounded):
+                failures, worst = [*failures, failed], worst or batch
+            continue
         comparison.add(batch.ours, outputs, counted=batch.counted)
         if batch.counted and [a.shape for a in batch.ours] == [b.shape for b in outputs]:
-            prepared = Batch(program.prepared(batch.inputs), batch.targets)
-            ours.add(program.layouts[1].join(batch.ours), prepared)
-            theirs.add(program.layouts[1].join(outputs), prepared)
+            _add_metrics(ours, program, batch, batch.ours)
+            _add_metrics(theirs, program, batch, outputs)
+    metrics = {name: (value, theirs.values()[name]) for name, value in ours.values().items()}
+    failures[:0] = [
+        *_relative_failure(comparison, batches, tolerance if relative is None else relative / SHARE, rounded),
+        *_changed_metrics(metrics, comparison, tolerance, lambda: _rounded_metrics(trained, program, counted, rounded)),
+    ]
     made = Verification(
         split=trained.source[0],
         samples=sum(len(batch.inputs[0]) for batch in counted),
@@ -78,12 +101,15 @@ def verify(
         scale=comparison.scale,
         disagreements=comparison.disagreements,
         ties=comparison.ties,
-        metrics={name: (value, theirs.values()[name]) for name, value in ours.values().items()},
-        runtime=f"{artifact.runtime['package']} {artifact.runtime['version']}"
-        + ("" if device == "cpu" else f" on {gpu_label(device)}, TF32 off"),
+        metrics=metrics,
+        runtime=_runtime_of(artifact, device),
+        relative=comparison.relative_error(),
+        beyond=tuple(batch.beyond for batch in batches if batch.beyond),
+        failures=tuple(failures),
     )
     if not made.passed:
-        worst = batches[max(0, comparison.worst)]
+        differs = made.max_error > made.tolerance * made.scale or made.disagreements
+        worst = worst if worst is not None and not differs else batches[max(0, comparison.worst)]
         layer = _first_differing(trained, program, exporter, artifact, worst, tolerance, device)
         if device != "cpu":
             layer += f" ({device} sums in another order than the CPU; --tolerance allows for that.)"
@@ -91,28 +117,110 @@ def verify(
     return made
 
 
-def _refuse_nonfinite(program: Program, batches: Sequence[_Batch]) -> None:
-    """At least one row must be comparable: no NaN, and something finite (a mask may be -inf)."""
-    for batch in batches:
-        rows = batch.ours[0].flatten(1) if batch.ours[0].dim() > 1 else batch.ours[0].unsqueeze(-1)
-        if bool((rows.isfinite().any(1) & ~rows.isnan().any(1)).any()):
-            return
+def _runtime_of(artifact: Artifact, device: str) -> str:
+    where = "" if device == "cpu" else f" on {gpu_label(device)}, TF32 off"
+    return f"{artifact.runtime['package']} {artifact.runtime['version']}{where}"
+
+
+def _refuse_nonfinite(program: Program, batches: Sequence[_Batch], split: str) -> None:
+    """A NaN can be compared with nothing. A mask may be -inf, but not a whole answer."""
+    samples = sum(len(batch.inputs[0]) for batch in batches)
+    rows = [_rows_with_nan(batch.ours) for batch in batches]
+    found = sum(int(each.sum()) for each in rows)
+    if not found and any(bool(batch.ours[0].isfinite().any()) for batch in batches):
+        return
     state = program.model.state_dict().items()
     broken = [name for name, value in state if isinstance(value, Tensor) and not value.isfinite().all()]
     held = f" ({broken[0]}{f' and {len(broken) - 1} more' if broken[1:] else ''} non-finite)" if broken else ""
+    what = "NaN" if found and (found < samples) else "NaN or Inf"
+    where = f"{found:,} of {samples:,} {split} samples" if 0 < found < samples else "every input"
     raise CannotExport(
-        f"The model itself returns NaN or Inf for every input{held}, so no target can be verified. Nothing was "
-        "exported: choose another --checkpoint; `trueloop inspect checkpoint RUN` shows which are valid."
+        f"The model itself returns {what} for {where}{held}, so no target can be verified. Nothing was exported: "
+        "choose another --checkpoint; `trueloop inspect checkpoint RUN` shows which are valid."
     )
+
+
+def _rows_with_nan(outputs: Sequence[Tensor]) -> Tensor:
+    """Which samples have a NaN in one of their outputs; an output per batch counts for all of them."""
+    count = len(outputs[0])
+    found = torch.zeros(count, dtype=torch.bool)
+    for output in outputs:
+        wrong = output.isnan()
+        found |= wrong.reshape(count, -1).any(1) if len(output.shape) and len(output) == count else wrong.any()
+    return found
+
+
+def _relative_failure(
+    comparison: Comparison, batches: Sequence[_Batch], tolerance: float, rounded: RoundedModel
+) -> Iterator[str]:
+    """Small outputs may be wrong altogether and still be within the tolerance."""
+    if comparison.relative_error() <= SHARE * tolerance:
+        return
+    rounding = Comparison(comparison.task, tolerance)
+    for batch in batches:
+        if not batch.beyond:
+            rounding.add(batch.ours, rounded.answer(batch.raw), counted=False)
+    if (found := comparison.relative_error(rounding)) > SHARE * tolerance:
+        yield f"a difference is {found:.3g} times the largest value of its output ({SHARE * tolerance:.3g} is allowed)"
+
+
+def _add_metrics(metrics: Metrics, program: Program, batch: _Batch, outputs: Sequence[Tensor]) -> None:
+    metrics.add(program.layouts[1].join(outputs), Batch(program.prepared(batch.inputs), batch.targets))
+
+
+def _rounded_metrics(
+    trained: TrainedModel, program: Program, batches: Sequence[_Batch], rounded: RoundedModel
+) -> Mapping[str, float]:
+    metrics = Metrics(trained.task)
+    for batch in batches:
+        _add_metrics(metrics, program, batch, rounded.answer(batch.raw))
+    return metrics.values()
+
+
+def _changed_metrics(
+    metrics: Mapping[str, tuple[float, float]],
+    comparison: Comparison,
+    tolerance: float,
+    rounded: Callable[[], Mapping[str, float]],
+) -> Iterator[str]:
+    """`rounded`: the metrics after one rounding. Ties may be decided either way."""
+    ties = comparison.ties / max(1, comparison.predicted)
+    for name, (ours, theirs) in metrics.items():
+        allowed = min(SHARE * tolerance, METRICS) * max(1.0, abs(ours)) + ties
+        if ours == theirs or (math.isnan(ours) and math.isnan(theirs)) or abs(ours - theirs) <= allowed:
+            continue
+        # The loss of a perfect fit to large quantities is rounding alone.
+        if not abs(ours - theirs) <= ROUNDINGS * abs(ours - rounded().get(name, ours)):
+            yield f"{name} changes by {theirs - ours:+.3g} ({allowed:.3g} is allowed)"
+
+
+def _differs_beyond(batch: _Batch, outputs: Sequence[Tensor], tolerance: float, rounded: RoundedModel) -> str:
+    """A phrase, or empty. Where the model itself has no finite answer, the program needs none."""
+    at = f"{batch.beyond} (inputs {batch.shapes})"
+    if [each.shape for each in batch.ours] != [each.shape for each in outputs]:
+        return f"{at}: shapes {[list(each.shape) for each in outputs]} for {[list(each.shape) for each in batch.ours]}"
+    noise: Sequence[Tensor] | None = None
+    for number, (ours, theirs) in enumerate(zip(batch.ours, outputs, strict=True)):
+        if not ours.is_floating_point():
+            continue  # a decision, which rounding may turn
+        known = ours.isfinite()
+        error, scale = error_between(ours[known], theirs[known]), max(1.0, largest_in(ours))
+        if error <= tolerance * scale:
+            continue
+        noise = rounded.answer(batch.raw) if noise is None else noise
+        if error > ROUNDINGS * error_between(ours[known], noise[number][known]):
+            return f"{at}: a difference of {error:.3g} where outputs reach {largest_in(ours):.3g}"
+    return ""
 
 
 def _failure(made: Verification, artifact: Artifact, worst: _Batch) -> str:
     changed = f"{made.disagreements:,} of {made.samples:,}" if made.disagreements else "no"
+    failed = f" Not alike: {'; '.join(made.failures)}." if made.failures else ""
     metrics = [f"; {name} {ours:.6g} -> {own:.6g}" for name, (ours, own) in made.metrics.items() if ours != own]
     return (
         f"{artifact.name} as {artifact.target} does not give the model's outputs: largest difference "
         f"{made.max_error:.3g} (inputs {worst.shapes}), tolerance {made.tolerance * made.scale:.3g}; {changed} "
-        f"predictions differ{''.join(metrics)}. {made.first_differing} Nothing was exported."
+        f"predictions differ{''.join(metrics)}.{failed} {made.first_differing} Nothing was exported."
     )
 
 
@@ -139,18 +247,36 @@ def _batches(
             raw = program.layouts[0].split(trained.fetch(torch.arange(min(size, limit)) % count).inputs)
             yield _batch(program, exporter, raw, None, counted=False)
     if first is not None and _has_length(ports):
-        yield from _shorter(program, exporter, first)
+        length = first.raw[0].shape[1]
+        for shorter in dict.fromkeys((max(1, length // 2), 1)):
+            yield from _if_accepted(program, exporter, [tensor[:, :shorter] for tensor in first.raw])
 
 
-def _shorter(program: Program, exporter: Exporter, first: _Batch) -> Iterator[_Batch]:
-    """Shorter sequences; lengths that the model itself does not accept are skipped."""
-    length = first.inputs[0].shape[1]
-    for shorter in dict.fromkeys((max(1, length // 2), 1)):
-        try:
-            made = _batch(program, exporter, tuple(tensor[:, :shorter] for tensor in first.inputs), None, counted=False)
-        except (RuntimeError, IndexError, ValueError):
-            continue
-        yield made
+def _beyond(
+    trained: TrainedModel, program: Program, exporter: Exporter, ports: Sequence[Port], batches: Sequence[_Batch]
+) -> Iterator[_Batch]:
+    """A larger batch, and values and lengths that no sample has."""
+    if all((port.limit(0) or MANY) >= MANY for port in ports):
+        many = trained.fetch(torch.arange(MANY) % len(trained.source[1])).inputs
+        yield _batch(program, exporter, program.layouts[0].split(many), None, counted=False)
+    raw = next((batch.raw for batch in batches if len(batch.raw[0]) > 1), batches[0].raw)
+    raw = tuple(tensor[:BEYOND] for tensor in raw)
+    for name, changed in inputs_beyond_data(raw, trained.splits.facts.vocabulary):
+        yield from _if_accepted(program, exporter, changed, name)
+    limits = [port.limit(1) for port in ports] if _has_length(ports) else []
+    longer = min((limit for limit in limits if limit is not None), default=2 * raw[0].shape[1])
+    if limits and raw[0].shape[1] < longer:
+        repeated = [tensor.repeat(1, -(-longer // tensor.shape[1]))[:, :longer] for tensor in raw]
+        yield from _if_accepted(program, exporter, repeated, f"length {longer}")
+
+
+def _if_accepted(program: Program, exporter: Exporter, raw: Sequence[Tensor], beyond: str = "") -> Iterator[_Batch]:
+    """Nothing if the model itself does not accept these inputs."""
+    try:
+        made = _batch(program, exporter, tuple(raw), None, counted=False)
+    except Exception:  # noqa: BLE001 - any error of the model means that there is nothing to compare
+        return
+    yield replace(made, beyond=beyond)
 
 
 def _sizes(samples: int, limit: int) -> Iterator[int]:
@@ -166,7 +292,7 @@ def _batch(program: Program, exporter: Exporter, raw: tuple[Tensor, ...], target
     if not exporter.inside and program.prepare is not None:
         prepared = program.prepare(program.layouts[0].join([tensor.clone() for tensor in raw]))
         inputs = layout_of(prepared, "input").split(prepared)
-    return _Batch(tuple(tensor.contiguous() for tensor in inputs), program.answer(raw), targets, counted)
+    return _Batch(tuple(tensor.contiguous() for tensor in inputs), program.answer(raw), targets, counted, raw)
 
 
 def _has_length(ports: Sequence[Port]) -> bool:
@@ -180,7 +306,8 @@ def _run(artifact: Artifact, batches: Sequence[_Batch], device: str) -> list[tup
         why = f"The verification samples cannot be written to {gettempdir()} ({error.strerror or error})."
         raise CannotSave(f"{why} Nothing was exported.") from None
     except RuntimeFailure as failure:
-        at = f"the batch {batches[failure.batch].shapes}" if failure.batch >= 0 else "it"
+        beyond = f" of {batches[failure.batch].beyond}" if batches[failure.batch].beyond else ""
+        at = f"the batch {batches[failure.batch].shapes}{beyond}" if failure.batch >= 0 else "it"
         failed = f"was written, but {artifact.runtime['package']} could not run {at}: {str(failure).rstrip('.')}"
         raise CannotExport(f"{artifact.name} as {artifact.target} {failed}. Nothing was exported.") from None
     return [tuple(map(torch.from_numpy, batch)) for batch in outputs]
@@ -205,6 +332,8 @@ def _first_differing(
     if twice > tolerance * max(1.0, *map(largest_in, batch.ours)):
         why = f"The model itself is not deterministic: two calls differ by {twice:.3g}."
         return f"{why} It draws random numbers or keeps state between calls."
+    if nested := _nested_cause(program, batch, tolerance):
+        return nested
     layers, original = LayerOutputs(exportable(program)).eval(), LayerOutputs(program).eval()
     ours, names = original.answer(batch.inputs), list(original.calls)
     layers.set_outputs(len(ours))
@@ -220,6 +349,22 @@ def _first_differing(
         if difference > tolerance * max(1.0, largest_in(a)):
             return f"The first differing layer is {_layer(program, name)}, by {difference:.3g}."
     return "No single layer differs: the difference arises where the target fuses layers, or after the last layer."
+
+
+def _nested_cause(program: Program, batch: _Batch, tolerance: float) -> str:
+    """A sentence if the model itself gives different outputs without nested tensors; otherwise empty."""
+    encoders = nested_encoders(program.model)
+    if not encoders:
+        return ""
+    without = max(map(error_between, batch.ours, exportable(program).answer(batch.raw)), default=0.0)
+    if without <= tolerance * max(1.0, *map(largest_in, batch.ours)):
+        return ""
+    return (
+        f"The cause is the nested-tensor fast path of {_layer(program, encoders[0])}: in eval mode, with a padding "
+        f"mask, it returns zeros at padded positions. Without it the model's own outputs differ by {without:.3g}, and "
+        "no target has it. Pass enable_nested_tensor=False to nn.TransformerEncoder, or leave padded positions out "
+        "when you pool."
+    )
 
 
 def _run_layers(

@@ -65,6 +65,7 @@ def write_quantized(
         place,
         # Where activations are rounded, two correct runtimes may differ by a step.
         tolerance=max(TOLERANCE, error) if scheme.rounds_activations else TOLERANCE,
+        relative=1.0 if scheme.rounds_activations else None,
         samples=samples,
         licence=licence,
         notes=(report.words(), *report.notes),

@@ -3,7 +3,7 @@
     artifact = read_artifact(folder)          # export/folder.py: refuses damaged files, later formats, wrong runtimes
     runner = runner_of(artifact)              # export/catalogue.py: verifies and opens it; runner_of(artifact, "cuda")
     outputs = runner.run([images])            # arrays in the order of artifact.inputs -> of artifact.outputs
-    answer_of(artifact, outputs[0][0].tolist())    # {"class": "sneaker", "number": 7, "probability": 0.98, ...}
+    prediction_of(artifact, [outputs[0][0].tolist()])    # {"class": "sneaker", "number": 7, "probability": 0.98, ...}
 
 FOLDER/artifact.json    this value, sealed by its own hash
        model.pt2 | model.onnx | model.pte | model.safetensors | model.pt
@@ -20,10 +20,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Self
 
-__all__ = ["FILE", "FORMAT", "LICENCE", "Artifact", "Port", "Verification", "answer_of"]
+__all__ = ["FILE", "FORMAT", "LICENCE", "OWN", "Artifact", "Port", "Verification", "answer_of", "prediction_of"]
 
 FILE: Final = "artifact.json"
 FORMAT: Final = 1  # of artifact.json; later ones are refused
+OWN: Final = "own"  # The task of a recipe with a loss or step of its own: only the recipe knows what outputs mean
 LICENCE: Final[Mapping[str, str]] = MappingProxyType({"model": "", "data": "", "contact": ""})  # filled in by the owner
 
 
@@ -74,17 +75,19 @@ class Verification:
     metrics: Mapping[str, tuple[float, float]]  # name -> (model, exported program)
     runtime: str  # onnxruntime 1.20.1
     first_differing: str = ""  # the first layer whose outputs differ; empty: none
+    relative: float = 0.0  # the largest difference as a share of the largest value of its output
+    beyond: tuple[str, ...] = ()  # inputs beyond the data that were compared too: zeros, extreme values ...
+    failures: tuple[str, ...] = ()  # relative differences, metrics and inputs beyond the data that do not agree
 
     @property
     def passed(self) -> bool:
-        return self.max_error <= self.tolerance * self.scale and not self.disagreements
+        return self.max_error <= self.tolerance * self.scale and not self.disagreements and not self.failures
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> Self:
         metrics = {name: (float(ours), float(theirs)) for name, (ours, theirs) in plain["metrics"].items()}
-        return cls(
-            **{**plain, "batches": tuple(plain["batches"]), "lengths": tuple(plain["lengths"]), "metrics": metrics}
-        )
+        lists = ("batches", "lengths", "beyond", "failures")
+        return cls(**{**plain, **{name: tuple(plain.get(name, ())) for name in lists}, "metrics": metrics})
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +125,11 @@ class Artifact:
         """Of machine code: cpu or cuda. Other programs run on the CPU by default."""
         return self.runtime.get("device") or "cpu"
 
+    @property
+    def sample_outputs(self) -> tuple[Port, ...]:
+        """The outputs with a row per sample: the first always, others may be per batch."""
+        return self.outputs[:1] + tuple(port for port in self.outputs[1:] if port.shape[:1] == (None,))
+
     def plain(self) -> dict[str, Any]:
         plain = asdict(self)
         del plain["folder"]
@@ -151,6 +159,15 @@ def _port(plain: Mapping[str, Any]) -> Port:
 
 
 # -- the meaning of the raw logits of one sample --
+
+
+def prediction_of(artifact: Artifact, outputs: Sequence[Any]) -> dict[str, Any]:
+    """The prediction for one sample, from its outputs as lists in the order of `artifact.sample_outputs`."""
+    named = dict(zip((port.name for port in artifact.sample_outputs), outputs, strict=True))
+    if artifact.task == OWN:
+        return named
+    others = dict(list(named.items())[1:])
+    return {**answer_of(artifact, outputs[0]), **({"outputs": others} if others else {})}
 
 
 def answer_of(artifact: Artifact, scores: Any) -> dict[str, Any]:

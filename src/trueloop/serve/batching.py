@@ -21,7 +21,7 @@ from trueloop.export.exporter import Array, Runner
 from trueloop.results.artifact import Artifact, Port
 from trueloop.serve.limits import RETRY, Limits, Refused
 
-__all__ = ["BatchTimes", "Batcher", "Sample", "blank"]
+__all__ = ["BatchTimes", "Batcher", "Sample", "blank", "blank_sample"]
 
 Sample = tuple[Array, ...]  # One array per input, without the batch dimension
 Shapes = tuple[tuple[int, ...], ...]
@@ -87,11 +87,18 @@ class Waiting:
     since: float
 
 
-def blank(port: Port) -> Array:
-    """A sample of zeros."""
-    limits = (min(BLANK_LENGTH, port.limit(at) or BLANK_LENGTH) for at in range(len(port.shape)))
+def blank(port: Port, lengths: Sequence[int] = ()) -> Array:
+    """A sample of zeros. `lengths`: lengths that the model is known to accept."""
+    length = min((each for each in lengths if each >= BLANK_LENGTH), default=max(lengths, default=BLANK_LENGTH))
+    limits = (min(length, port.limit(at) or length) for at in range(len(port.shape)))
     sizes = [limit if size is None else size for size, limit in zip(port.shape, limits, strict=True)]
     return np.zeros(sizes[1:], port.dtype)
+
+
+def blank_sample(artifact: Artifact) -> Sample:
+    """Of a length that was verified, if any was."""
+    lengths = artifact.verification.lengths if artifact.verification is not None else ()
+    return tuple(blank(port, lengths) for port in artifact.inputs)
 
 
 @final
@@ -107,6 +114,7 @@ class Batcher:
     ) -> None:
         self.artifact, self.limits = artifact, limits
         self.open_runner = open_runner
+        self.warm = blank_sample(artifact)
         self.computed = computed  # Called after each batch with its samples and seconds
         most = artifact.inputs[0].limit(0)
         self.batch = min(limits.batch, most) if most else limits.batch
@@ -216,10 +224,9 @@ class Batcher:
             self._compute(runner, batch)
 
     def _warm(self, runner: Runner) -> None:
-        samples = [blank(port) for port in self.artifact.inputs]
-        values = _values(tuple(sample.shape for sample in samples))
+        values = _values(tuple(sample.shape for sample in self.warm))
         for size in sorted({1, self.batch}):
-            inputs = [np.stack([sample] * size) for sample in samples]
+            inputs = [np.stack([sample] * size) for sample in self.warm]
             quickest = min(_timed(runner, inputs) for _ in range(WARM if self.limited else 1))
             self.times.learn(size * values, quickest)
             if size == 1 and quickest > self.limits.latency:
@@ -282,7 +289,7 @@ class Batcher:
         begun = time.perf_counter()
         try:
             outputs = runner.run([np.stack(column) for column in zip(*[each.sample for each in batch], strict=True)])
-            answers = _rows(outputs, len(batch))
+            answers = _rows(outputs, len(batch), self.artifact)
         except Exception:  # noqa: BLE001 - any error of the model becomes an answer
             if len(batch) > 1:
                 for each in batch:
@@ -298,14 +305,22 @@ class Batcher:
         self._call(lambda: _deliver(batch, answers))
 
     def _refuse_one(self, runner: Runner, one: Waiting) -> None:
-        """Is the sample bad or the model broken? Tried with a sample of zeros."""
+        """Is the sample bad or the model broken? Tried with zeros, and with the sample of the warm-up."""
         traceback.print_exc(file=sys.stderr)
-        refused = Refused(422, "The model cannot compute this input: its values are invalid.")
-        try:
-            _rows(runner.run([np.zeros((1, *array.shape), array.dtype) for array in one.sample]), 1)
-        except Exception:  # noqa: BLE001 - the model itself fails
-            refused = Refused(500, "The model failed; see the server's log.")
+        refused = Refused(500, "The model failed; see the server's log.")
+        zeros = tuple(np.zeros_like(array) for array in one.sample)
+        if self._runs(runner, zeros):
+            refused = Refused(422, "The model cannot compute this input: its values are invalid.")
+        elif one.shapes != tuple(array.shape for array in self.warm) and self._runs(runner, self.warm):
+            shapes = " and ".join(str(list(shape)) for shape in one.shapes)
+            refused = Refused(422, f"The model does not accept inputs of shape {shapes}: change their length.")
         self._call(lambda: _refuse(one.pending.answer, refused))
+
+    def _runs(self, runner: Runner, sample: Sample) -> bool:
+        try:
+            return bool(_rows(runner.run([array[None] for array in sample]), 1, self.artifact))
+        except Exception:  # noqa: BLE001 - any error of the model means that it does not
+            return False
 
     def _call(self, what: Callable[[], None]) -> None:
         assert self.loop is not None
@@ -318,11 +333,14 @@ def _refuse(answer: asyncio.Future[list[Sample]], refused: Refused) -> None:
         answer.set_exception(refused)
 
 
-def _rows(outputs: Sequence[Array], samples: int) -> list[Sample]:
-    """Rows of the first output; others may be per batch. Raises ValueError if there is not one row per sample."""
-    if np.shape(outputs[0])[:1] != (samples,):
-        raise ValueError(f"the model returns shape {np.shape(outputs[0])} for {samples} samples")
-    return [(row,) for row in outputs[0]]
+def _rows(outputs: Sequence[Array], samples: int, artifact: Artifact) -> list[Sample]:
+    """A row of each of `artifact.sample_outputs`. Raises ValueError if there is not one row per sample."""
+    chosen = set(artifact.sample_outputs)
+    kept = [array for array, port in zip(outputs, artifact.outputs, strict=True) if port in chosen]
+    for array in kept:
+        if np.shape(array)[:1] != (samples,):
+            raise ValueError(f"the model returns shape {np.shape(array)} for {samples} samples")
+    return list(zip(*kept, strict=True))
 
 
 def _deliver(batch: Sequence[Waiting], answers: Sequence[Sample]) -> None:

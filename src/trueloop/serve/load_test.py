@@ -19,7 +19,7 @@ import numpy as np
 
 from trueloop.errors import Misuse
 from trueloop.export.exporter import Array, Runner
-from trueloop.results.artifact import Artifact, Port, answer_of
+from trueloop.results.artifact import Artifact, Port, prediction_of
 from trueloop.serve.client import Address, Connection
 from trueloop.serve.malformed import MALFORMED
 
@@ -109,7 +109,9 @@ def questions_of(artifact: Artifact, runner: Runner) -> list[Question]:
     made = []
     for sample in random_samples(artifact.inputs, artifact.preprocessing):
         outputs = runner.run([array[None] for array in sample])
-        made.append(Question(body_of(sample, artifact.inputs), answer_of(artifact, outputs[0][0].tolist())))
+        chosen = set(artifact.sample_outputs)
+        rows = [array[0].tolist() for array, port in zip(outputs, artifact.outputs, strict=True) if port in chosen]
+        made.append(Question(body_of(sample, artifact.inputs), prediction_of(artifact, rows)))
     return made
 
 

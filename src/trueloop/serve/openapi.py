@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from trueloop.results.artifact import Artifact, Port
+from trueloop.results.artifact import OWN, Artifact, Port
 from trueloop.serve.inputs import Inputs, column_range
 
 __all__ = ["ERROR", "PICTURE", "answers", "example", "model_schema", "predict_operation", "request_body", "simple"]
@@ -121,9 +121,10 @@ def example(artifact: Artifact, inputs: Inputs) -> Any:
             column["name"]: column["mean"] if column["kind"] == "number" else column["categories"][0]
             for column in inputs.columns
         }
-    from trueloop.serve.batching import blank
+    from trueloop.serve.batching import blank_sample
 
-    arrays = {port.name: blank(port).tolist() for port in artifact.inputs}
+    samples = zip(artifact.inputs, blank_sample(artifact), strict=True)
+    arrays = {port.name: sample.tolist() for port, sample in samples}
     return arrays if len(arrays) > 1 else next(iter(arrays.values()))
 
 
@@ -143,7 +144,10 @@ def predict_operation(artifact: Artifact, inputs: Inputs, *, keyed: bool) -> Sch
     """POST /predict."""
     off, about = {"type": "boolean", "default": False}, "Resize images of other sizes."
     resize = {"name": "resize", "in": "query", "schema": off, "description": about}
-    one = {"type": "object", "description": f"For the task {artifact.task}; raw scores where nothing else applies."}
+    about_one = f"For the task {artifact.task}; raw scores where nothing else applies."
+    if artifact.task == OWN:
+        about_one = f"The model's outputs by name: {', '.join(port.name for port in artifact.sample_outputs)}."
+    one = {"type": "object", "description": about_one}
     body = _object({"predictions": {"type": "array", "items": one}}, closed=False)
     refusals = answers(400, *((401,) if keyed else ()), 408, 413, 415, 422, 429, 503)
     return {

@@ -11,7 +11,7 @@ from starlette.datastructures import Headers, QueryParams
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from trueloop.export.exporter import Runner
-from trueloop.results.artifact import Artifact, answer_of
+from trueloop.results.artifact import Artifact, prediction_of
 from trueloop.serve.asgi import PlainRequest
 from trueloop.serve.batching import Batcher, Sample
 from trueloop.serve.inputs import Inputs
@@ -48,7 +48,7 @@ class Service:
         with self.metrics.taken.track_inprogress():
             outputs = await self.batcher.submit(await self._samples(request))
         try:
-            predictions = [answer_of(self.artifact, output[0].tolist()) for output in outputs]
+            predictions = [prediction_of(self.artifact, [each.tolist() for each in output]) for output in outputs]
             return ENCODER.encode({"predictions": predictions}).encode()
         except (ValueError, OverflowError):
             raise Refused(422, "The model's output for this input is NaN or Inf.") from None
