@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.export.made import RECIPE, subject
+from tests.export.made import RECIPE, run_here, subject
 from trueloop.cli.main import main
 from trueloop.data.text import Vocabulary
 from trueloop.errors import BadCheckpoint, Misuse
+from trueloop.export.export_model import export_model
+from trueloop.export.torchscript import Torchscript
 from trueloop.export.trained_model import Origin, TrainedModel, load_trained_model
 from trueloop.session.folder import read_about
 
@@ -131,3 +133,29 @@ def test_a_vocabulary_without_a_part_is_refused(missing: str) -> None:
     del told[missing]
     with pytest.raises(KeyError):
         Vocabulary.read(told)
+
+
+NAN = """
+def odd(output, targets):
+    return output.sum(1) * float("nan")
+
+
+recipe = replace(recipe, metrics={"odd": odd}, metric="odd")
+"""
+
+
+def test_a_run_whose_validation_is_nan_has_no_best(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "nan_shades.py").write_text(f"from dataclasses import replace\n{RECIPE}{NAN}", encoding="utf-8")
+    assert main(["train", "nan_shades.py"]) == 0
+    assert "best       none: validation odd is nan" in capsys.readouterr().out
+    run = tmp_path / "runs" / "shades"
+    assert read_about(run)["best"] is None
+    made = _subject(run)
+    assert made.run["unranked"]
+    assert not _subject(run, "last").run["unranked"], "asked for by its name"
+    monkeypatch.setattr("trueloop.export.verify.run_in_subprocess", run_here)
+    notes = export_model(made, Torchscript(), tmp_path / "out").notes
+    assert "The run has no best checkpoint: no evaluation gave a finite odd that beats a constant answer." in notes[1]

@@ -129,7 +129,7 @@ def _outputs(program: Program, trained: TrainedModel, ports: tuple[Port, ...]) -
 def _notes(trained: TrainedModel, program: Program, gpu: dict[str, str]) -> list[str]:
     notes = []
     if trained.run.get("unranked"):
-        why = f"no evaluation gave a finite {trained.task.metric} that beats a constant answer"
+        why = f"no evaluation gave a finite {trained.recipe.metric or trained.task.metric} that beats a constant answer"
         newest = f"These are its newest weights, of step {trained.run['step']}."
         notes.append(f"The run has no best checkpoint: {why}. {newest}")
     if gpu.get("device") == "cuda":

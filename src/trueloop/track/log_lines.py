@@ -1,5 +1,6 @@
 """The lines of a run's log, shared by the plain log and the progress bar."""
 
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -45,8 +46,8 @@ def opening(start: Start) -> Iterator[str]:
         yield f"resumed at step {start.from_step:,} of {start.total_steps:,}"
 
 
-def closing(ending: Ending, folder: str, seconds: float) -> Iterator[str]:
-    """How the run ended, the best metric, and what to open or type next."""
+def closing(ending: Ending, folder: str, seconds: float, valid: Row | None = None) -> Iterator[str]:
+    """How the run ended, the best metric, and what to open or type next. `valid`: the last validation."""
     if ending.message:
         yield ending.message
     yield f"{ending.reason.replace('-', ' '):<9}  step {ending.step:,} after {duration(seconds)}"
@@ -54,6 +55,8 @@ def closing(ending: Ending, folder: str, seconds: float) -> Iterator[str]:
         at = f" at step {ending.best_step:,}" if ending.best_step is not None else ""
         checkpoint = f"  {ending.best_checkpoint}" if ending.best_checkpoint else ""
         yield f"best       {ending.metric} {number(ending.best)}{at}{checkpoint}"
+    elif valid is not None and not math.isfinite(valid.values.get(ending.metric, 0.0)):
+        yield f"best       none: validation {ending.metric} is {number(valid.values[ending.metric])}"
     if ending.test:
         yield "test       " + "  ".join(f"{name} {number(value)}" for name, value in _loss_last(ending.test).items())
     if folder and (Path(folder) / CURVES).is_file():

@@ -28,6 +28,7 @@ class PlainLog(Hook):
         self.folder = ""
         self.begun = time.monotonic()
         self.last: float | None = None  # when the last row was printed
+        self.valid: Row | None = None  # the last validation
 
     def started(self, start: Start) -> None:
         self.total, self.folder, self.begun = start.total_steps, start.folder, time.monotonic()
@@ -40,6 +41,7 @@ class PlainLog(Hook):
         if row.kind == "train":
             self._say("  ".join([self._where(row), *metrics(row), *speed(row)]))
         else:
+            self.valid = row if row.kind == "valid" else self.valid
             self._say("  ".join([f"{row.kind}  step {row.step}", *metrics(row), *(["best"] if row.best else [])]))
 
     def progressed(self, row: Row) -> None:
@@ -55,7 +57,7 @@ class PlainLog(Hook):
         self._say(sentence)
 
     def ended(self, ending: Ending) -> None:
-        for line in closing(ending, self.folder, time.monotonic() - self.begun):
+        for line in closing(ending, self.folder, time.monotonic() - self.begun, self.valid):
             self._say(line)
 
     def _say(self, line: str) -> None:

@@ -77,7 +77,7 @@ class ProgressBar(Hook):
             self._try(self.live.stop)
             self.live = None
         folder = self.start.folder if self.start else ""
-        for line in closing(ending, folder, self.clock() - self.begun):
+        for line in closing(ending, folder, self.clock() - self.begun, self.valid):
             bad = line == ending.message and ending.reason in ("failed", "nonfinite", "collapsed")
             self._print(line, "red" if bad else "")
 
