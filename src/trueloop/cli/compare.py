@@ -16,6 +16,7 @@ from trueloop.results.document import Code, Column, Document, Item, Items, Table
 from trueloop.results.plain import as_plain
 from trueloop.session.comparison import Comparison, Parting, compared
 from trueloop.session.folder import find_run
+from trueloop.session.verdict import verdict_of
 
 __all__ = ["compare", "parser"]
 
@@ -81,7 +82,10 @@ def _sentence(first: str, parting: Parting) -> str:
 
 
 def _sentences(comparison: Comparison) -> list[str]:
-    return [_sentence(comparison.labels[0], each) for each in comparison.partings]
+    """Which is better, by how much against the noise; and from which step on the losses differ."""
+    verdict = verdict_of(comparison.runs)
+    known = [text for text in (verdict.text, verdict.advice, verdict.method) if text]
+    return known + [_sentence(comparison.labels[0], each) for each in comparison.partings]
 
 
 # -- formats --
@@ -100,7 +104,7 @@ def _document(comparison: Comparison) -> Document:
     heads = tuple(map(Column, ("", *comparison.labels)))
     sections = [(heading.capitalize(), tuple(map(tuple, rows)), none) for heading, rows, none in _sections(comparison)]
     parts = [Table(head, heads, rows) if rows else Text(none, title=head) for head, rows, none in sections]
-    losses = Items("Losses", tuple(Item("", sentence) for sentence in _sentences(comparison)))
+    losses = Items("Verdict", tuple(Item("", sentence) for sentence in _sentences(comparison)))
     code = [Code(diff, "diff", name) for name, diff in comparison.code.items()]
     return Document(f"Compare {', '.join(comparison.labels)}", (*parts, losses, *code))
 
@@ -114,4 +118,5 @@ def _json(comparison: Comparison) -> str:
     named = zip(comparison.labels, comparison.runs, strict=True)
     runs = [{"name": name, "path": run.path} for name, run in named]
     sides = {name: getattr(comparison, name) for name in ("recipe", "machine", "code", "results")}
-    return json.dumps(as_plain({"version": 1, "runs": runs, **sides, "losses": losses}), indent=2)
+    verdict = asdict(verdict_of(comparison.runs))
+    return json.dumps(as_plain({"version": 1, "runs": runs, **sides, "losses": losses, "verdict": verdict}), indent=2)

@@ -17,8 +17,10 @@ from trueloop.ui.bounded_files import read_json, sampled_lines, stamp
 from trueloop.ui.downsample import curve
 
 __all__ = [
+    "LONGEST",
     "fields_of",
     "findings_of",
+    "flat",
     "id_of",
     "is_running",
     "read_about",
@@ -120,10 +122,11 @@ def fields_of(about: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("group", "script", "arguments", "commit", "data"):
         if about.get(name):
             fields[name] = about[name]
-    return {str(name)[:LONGEST]: short(value) for name, value in _flat(fields)}
+    return {str(name)[:LONGEST]: short(value) for name, value in flat(fields)}
 
 
-def _flat(fields: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
+def flat(fields: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
+    """Fields by name; of a mapping, `name.inner`."""
     for name, value in fields.items():
         if isinstance(value, dict):
             yield from ((f"{name}.{inner}", item) for inner, item in value.items())

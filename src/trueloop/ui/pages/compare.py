@@ -11,13 +11,14 @@ from trueloop.errors import Misuse, NotARun
 from trueloop.hook import Row
 from trueloop.results.plain import as_plain
 from trueloop.session.comparison import Parting, compare_read
+from trueloop.session.verdict import verdict_of
 from trueloop.ui.library import Library
 from trueloop.ui.metric_columns import MetricColumns
 from trueloop.ui.page import Query
 from trueloop.ui.pages.runs import differing
-from trueloop.ui.run_rows import is_running, read_about, sampled_rows, summary_in
+from trueloop.ui.run_rows import LONGEST, flat, is_running, read_about, sampled_rows, short, summary_in
 
-__all__ = ["data", "names_of"]
+__all__ = ["cells", "data", "names_of"]
 
 MOST_RUNS: Final = 60
 MOST_ROWS: Final = 200_000
@@ -32,7 +33,7 @@ def names_of(query: Query) -> list[str]:
 
 
 def data(library: Library, query: Query) -> dict[str, Any]:
-    names = names_of(query)
+    names, group = names_of(query), query.text("group")
     folders = [library.folder(name) for name in names]
     abouts = [read_about(folder) for folder in folders]
     rows, cut = [], []
@@ -50,15 +51,29 @@ def data(library: Library, query: Query) -> dict[str, Any]:
     )
     try:
         found = compare_read(summaries, abouts, rows)
+        verdict = verdict_of(summaries, [group] if group else ())
     except (AttributeError, TypeError, ValueError, KeyError) as error:  # a stranger's run.json has other types
         raise NotARun(f"run.json of one of these runs is damaged ({str(error)[:120]}). Nothing was compared.") from None
     shown = [library.row(name) for name in names]
-    sides = {name: getattr(found, name) for name in ("recipe", "machine", "code", "results")}
+    sides: dict[str, Any] = {"recipe": cells(found.recipe), "machine": cells(found.machine), "results": found.results}
+    sides |= {"code": found.code, "verdict": asdict(verdict)}
     losses = [{**asdict(each), "sentence": _sentence(names[0], each)} for each in found.partings]
     plain = as_plain({**sides, "losses": losses, "labels": found.labels, "cut": cut})
     fields = differing([row["fields"] for row in shown])
-    grouped = groups(shown, query.text("group"))
+    grouped = groups(shown, group)
     return {**plain, "runs": shown, "fields": fields, "series": list(series), "groups": grouped}
+
+
+def cells(values: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Any, ...]]:
+    """One value of each run by field. A mapping becomes a field for each of its names that differs."""
+    found: dict[str, tuple[Any, ...]] = {}
+    for name, each in values.items():
+        sides = [dict(flat({name: value})) for value in each]
+        for inner in dict.fromkeys(inner for side in sides for inner in side):
+            row = tuple(short(side.get(inner)) for side in sides)
+            if any(value != row[0] for value in row):
+                found[str(inner)[:LONGEST]] = row
+    return found
 
 
 def _sentence(first: str, parting: Parting) -> str:

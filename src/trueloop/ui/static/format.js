@@ -44,5 +44,6 @@ export function words(name) {
 export function field(value) {
   if (value === null || value === undefined) return "–";
   if (typeof value === "boolean") return value ? "yes" : "no";
+  if (typeof value === "object") return JSON.stringify(value);
   return typeof value === "number" ? number(value, 6) : String(value);
 }

@@ -99,7 +99,8 @@ export async function show(root, route) {
         [count(group.n), number(group.mean), number(group.std, 2)].map((text) => el("td", { class: "number" }, text))))))) : null;
     const sentences = data.losses.slice(0, 12).map((each) => el("li", {}, each.sentence));
     const more = data.losses.length - sentences.length;
-    replace(verdict, el("h2", {}, "Verdict"), table, data.verdict ? el("p", { class: "message" }, data.verdict) : null,
+    replace(verdict, el("h2", {}, "Verdict"), table, data.verdict.text ? el("p", { class: "message" }, data.verdict.text) : null,
+      [data.verdict.advice, data.verdict.method].filter(Boolean).map((text) => el("p", { class: "soft" }, text)),
       el("ul", { class: "sentences" }, sentences, more > 0 ? el("li", { class: "soft" }, `and ${count(more)} more runs`) : null),
       data.cut.length ? el("p", { class: "soft" }, `Only a part of ${data.cut.join(", ")} was compared: it is very long.`) : null);
   }
