@@ -87,10 +87,13 @@ def test_runs_of_a_setting_that_share_a_seed_all_count() -> None:
 
 def test_scripts_with_a_seed_among_their_arguments_are_paired() -> None:
     runs = [
-        run(f"{lr}{seed}", float(lr) + int(seed) / 100, **{"--lr": lr, "--seed": seed})
+        RunSummary(
+            Path(f"runs/{lr}{seed}"), "finished", metric="accuracy", best=float(lr) + int(seed) / 100,
+            settings={"--lr": lr, "--seed": seed},
+        )
         for lr in ("0.1", "0.2")
         for seed in "012"
-    ]
+    ]  # fmt: skip
     assert verdict_of(runs).method.startswith(
         "± is the standard deviation over seeds; compared by t-tests paired by seed"
     )
