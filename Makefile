@@ -113,10 +113,11 @@ ui-test: .venv/ready  ## `trueloop ui` in a real Chromium: every page, live, 1,0
 labs: .venv/ready  ## every lab (`trueloop lab`), run here: fails if a measured answer contradicts its text
 	$(BIN)/trueloop lab --all
 
-docs: .venv/ready  ## write every page that is made from the code: rules, fields, labs
+docs: .venv/ready  ## write every page that is made from the code: rules, fields, labs, lines of ten jobs
 	$(BIN)/trueloop explain --all --output docs/rules
 	$(BIN)/python -m tests.recipe.fields_page
 	$(BIN)/python -m tests.labs.table
+	$(BIN)/python -m tests.site.ten_jobs
 
 pictures: .venv/ready  ## write the picture of a finding, from the real report on examples/broken_training.py
 	$(BIN)/python -m tests.site.picture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 from tests.session.made import FINISHED, MACHINE, made, timed
 from tests.track.rows import on_test, trained, validated
@@ -22,6 +23,22 @@ def test_only_what_differs_is_told(tmp_path: Path) -> None:
     assert seen.recipe == {"lr": (0.003, 0.001), "new": (None, True), "--data": (None, "elsewhere")}
     assert seen.machine == {"torch": ("2.13.0", "2.14.0")}
     assert seen.labels == ("a", "b")
+
+
+def test_other_samples_of_the_same_recipe_are_told(tmp_path: Path) -> None:
+    def run(name: str, digest: str | None, **more: Any) -> Path:
+        splits = {"train": {"samples": 90, "digest": digest}, "valid": {"samples": 10, "digest": "5" * 32}}
+        return made(tmp_path, name, ROWS, data_fingerprint=splits, **more)
+
+    seen = compared([run("a", "0" * 32), run("b", "1" * 32)])
+    assert seen.recipe == {"data: train": ("90 samples, digest 00000000", "90 samples, digest 11111111")}
+    assert compared([run("c", "0" * 32), run("d", "0" * 32)]).recipe == {}
+    assert compared([run("e", "0" * 32, recipe={"seed": 0}), run("f", "1" * 32, recipe={"seed": 1})]).recipe == {
+        "seed": (0, 1)
+    }, "the digest is of samples that the seed chooses"
+    assert compared([made(tmp_path, "g", ROWS, data_fingerprint=[3]), run("h", None)]).recipe == {
+        "data: valid": (None, "10 samples, digest 55555555")
+    }
 
 
 def test_the_same_recipe_on_the_same_machine_differs_in_nothing(tmp_path: Path) -> None:

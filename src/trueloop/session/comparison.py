@@ -52,6 +52,8 @@ def compare_read(
     """Runs that were read: their summaries, what run.json says, their rows of training and validation."""
     data = [{"--data": about["data"]} if about.get("data") else {} for about in abouts]
     recipes = [{**_fields(about), **given} for about, given in zip(abouts, data, strict=True)]
+    if len({repr(recipe.get("seed")) for recipe in recipes}) == 1:  # the seed chooses the samples of the digest
+        recipes = [{**recipe, **_samples(about)} for recipe, about in zip(recipes, abouts, strict=True)]
     names = tuple(run.name for run in runs)
     labels = names if len(set(names)) == len(names) else tuple(str(run.path) for run in runs)
     return Comparison(
@@ -70,6 +72,16 @@ def _fields(about: Mapping[str, Any]) -> dict[str, Any]:
     git = about.get("git") or {}
     more = {"script": about.get("script"), "commit": git.get("commit"), "uncommitted changes": git.get("dirty")}
     return {**fields_of(about), **(more if about.get("kind") == "check" else {})}
+
+
+def _samples(about: Mapping[str, Any]) -> dict[str, str]:
+    """What the run was trained on, split by split: other samples under the same file name are seen here."""
+    splits = about.get("data_fingerprint")
+    return {
+        f"data: {name}": f"{split.get('samples')} samples, digest {split['digest'][:8]}"
+        for name, split in (splits.items() if isinstance(splits, dict) else ())
+        if isinstance(split, dict) and isinstance(split.get("digest"), str)
+    }
 
 
 def _code(labels: Sequence[str], abouts: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

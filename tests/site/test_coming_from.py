@@ -1,0 +1,66 @@
+"""The side-by-side code runs and learns, where its framework is installed; the table counts today's lines."""
+
+from __future__ import annotations
+
+import os
+import re
+import runpy
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import in_child
+from tests.docs_blocks import DOCS, python_blocks
+from tests.frameworks.running import PYTHON as FRAMEWORKS
+from tests.site.ten_jobs import JOBS, PAGE, page_with_table
+
+JOB, PLAIN, LIGHTNING, TRAINER, ACCELERATE, TRUELOOP = python_blocks("coming-from.md")
+
+
+def write(folder: Path, code: str) -> Path:
+    (folder / "job.py").write_text(JOB, encoding="utf-8")
+    (folder / "train.py").write_text(code, encoding="utf-8")
+    return folder / "train.py"
+
+
+def accuracy(printed: str) -> float:
+    return float(re.findall(r"accuracy ([\d.]+)", printed)[-1])
+
+
+@pytest.mark.parametrize("code", [PLAIN, TRUELOOP], ids=["plain", "trueloop"])
+def test_the_job_is_learned(code: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    script = write(tmp_path, code)
+
+    def work() -> None:
+        os.chdir(tmp_path)
+        sys.path.insert(0, str(tmp_path))
+        runpy.run_path(str(script), run_name="__main__")
+
+    in_child(work)
+    assert accuracy(capfd.readouterr().out) > 0.9
+
+
+@pytest.mark.long  # each framework takes many seconds to import
+@pytest.mark.parametrize(
+    ("package", "code"),
+    [("lightning", LIGHTNING), ("transformers", TRAINER), ("accelerate", ACCELERATE)],
+    ids=["lightning", "trainer", "accelerate"],
+)
+def test_the_job_is_learned_in_a_framework(package: str, code: str, tmp_path: Path) -> None:
+    python = sys.executable if find_spec(package) else str(FRAMEWORKS)
+    if not Path(python).is_file():
+        pytest.skip(f"{package} is not installed: `make frameworks`")
+    script = write(tmp_path, code)
+    done = subprocess.run([python, script.name], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert accuracy(done.stdout) > 0.9
+
+
+def test_the_table_counts_the_lines_of_ten_jobs() -> None:
+    assert len(JOBS) == 10
+    text = PAGE.read_text(encoding="utf-8")
+    assert text == page_with_table(text), "run `make docs`"
+    assert PAGE.parent == DOCS
