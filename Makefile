@@ -113,14 +113,20 @@ ui-test: .venv/ready  ## `trueloop ui` in a real Chromium: every page, live, 1,0
 labs: .venv/ready  ## every lab (`trueloop lab`), run here: fails if a measured answer contradicts its text
 	$(BIN)/trueloop lab --all
 
-docs: .venv/ready  ## write every page that is made from the code: rules, fields, labs, lines of ten jobs
+docs: .venv/ready  ## write every page that is made from the code: rules, fields, labs, commands, Python names, lines of ten jobs
 	$(BIN)/trueloop explain --all --output docs/rules
 	$(BIN)/python -m tests.recipe.fields_page
 	$(BIN)/python -m tests.labs.table
 	$(BIN)/python -m tests.site.ten_jobs
+	$(BIN)/python -m tests.site.cli_page
+	$(BIN)/python -m tests.site.python_page
+	$(BIN)/python -m tests.site.llms_page
 
 pictures: .venv/ready  ## write the picture of a finding, from the real report on examples/broken_training.py
 	$(BIN)/python -m tests.site.picture
+
+tutorials: .venv/ready  ## run the steps of every tutorial and write their pages
+	$(BIN)/python -m tests.site.tutorial
 
 site: .venv/ready  ## build the documentation as a site in build/site; a broken link or anchor is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
@@ -150,4 +156,4 @@ gpu-bench-tune:
 	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(PYTHON) -m trueloop tune fashion-mlp --data $(DATA) --fresh --budget 4.5 --write build/fashion_mlp_tuned.py
 	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(PYTHON) -m trueloop tune benchmarks/gpt2_124m.py --data $(DATA) --fresh --budget 4.7 --write build/gpt2_tuned.py
 
-.PHONY: ui-test labs blind mutants serving ranks ranks-torture ship ship-executorch help venv demo test lint fuzz torture wheel-test ecosystem mutate reports frameworks overhead engine-cost wrappers peers docs pictures site gpu-test gpu-bench gpu-bench-fashion gpu-bench-gpt2 gpu-bench-verdicts gpu-bench-tune cpu-bench thorough evidence
+.PHONY: ui-test labs blind mutants serving ranks ranks-torture ship ship-executorch help venv demo test lint fuzz torture wheel-test ecosystem mutate reports frameworks overhead engine-cost wrappers peers docs pictures tutorials site gpu-test gpu-bench gpu-bench-fashion gpu-bench-gpt2 gpu-bench-verdicts gpu-bench-tune cpu-bench thorough evidence

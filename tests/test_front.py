@@ -115,7 +115,7 @@ def test_the_citation_names_this_version_and_licence() -> None:
 def test_every_page_has_a_place_on_the_site() -> None:
     settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     listed = set(_pages(settings["nav"]))
-    pages = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
+    pages = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
     elsewhere = {page for page in pages if re.fullmatch(r"rules/[A-Z]{3}\d{3}\.md|decisions/.*", page)}
     assert listed == pages - elsewhere, "the `nav` of mkdocs.yml lists each page of docs/ once"
 

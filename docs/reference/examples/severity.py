@@ -1,0 +1,3 @@
+from trueloop import Severity
+
+assert Severity.ADVICE < Severity.WARNING < Severity.ERROR
