@@ -97,9 +97,14 @@ _HOME: Final = {
 }
 
 
+_MODULES: Final = ("hf", "lightning")  # `trueloop.hf.Guard()` after `import trueloop`
+
+
 def __getattr__(name: str) -> object:
-    if name not in _HOME:
+    if name not in _HOME and name not in _MODULES:
         raise AttributeError(f"module 'trueloop' has no attribute {name!r}")
     from importlib import import_module
 
+    if name in _MODULES:
+        return import_module(f"trueloop.{name}")
     return getattr(import_module(_HOME[name]), name)

@@ -12,6 +12,7 @@
     │       └── NotByIndex  data that come one after another, where samples by index are needed
     ├── CannotExport        the target does not support the model, or its outputs differ (exit code 1)
     ├── CannotSave          a checkpoint could not be written; earlier ones are still valid (exit code 5)
+    ├── GuardFailed         a training with findings, under a Guard with `fail_on` (lightning, hf)
     ├── Apart               the processes of a run did not connect in time (exit code 6)
     └── MissingExtra        a feature needs a package that is not installed; the message is the command to type
 
@@ -34,6 +35,7 @@ __all__ = [
     "BadRecipe",
     "CannotExport",
     "CannotSave",
+    "GuardFailed",
     "MissingExtra",
     "Misuse",
     "NoSuchScript",
@@ -91,6 +93,10 @@ class CannotExport(TrueloopError):
 
 class CannotSave(TrueloopError):
     """A checkpoint could not be written; earlier ones are still valid."""
+
+
+class GuardFailed(TrueloopError):
+    """A training has findings, and its Guard has `fail_on`; the training ended first."""
 
 
 class Apart(TrueloopError):

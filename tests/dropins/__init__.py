@@ -1,0 +1,1 @@
+"""Tests of trueloop inside other programs."""
