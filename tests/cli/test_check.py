@@ -177,7 +177,7 @@ def test_a_document_is_alone_on_stdout(folder: Path) -> None:
     assert sorted(ended.err.splitlines()) == ["a child speaks", "a warning", "trained []"]
 
 
-@pytest.mark.parametrize("format", ["text", "json", "sarif", "github", "html", "markdown"])
+@pytest.mark.parametrize("format", ["text", "json", "sarif", "github", "html", "markdown", "agent"])
 def test_an_output_file_holds_the_document_and_leaves_the_scripts_output_alone(folder: Path, format: str) -> None:
     ended = trueloop(folder, "check", *SELECT, "--format", format, "--output", "report", "train.py")
     assert (ended.code, ended.out, ended.err) == (1, SPOKEN, "a warning\n")

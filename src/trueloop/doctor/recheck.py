@@ -40,6 +40,7 @@ def check_recorded_run(folder: Path, rules: Iterable[type[Rule]], settings: Sett
     return Verdict(
         findings=findings,
         watched=tally.watched(len(checker.rules) - len(unjudged)),
+        step_summary=tally.step_summary,
         not_applicable=unjudged,
         outcome=outcome,
         allowed=allowed,

@@ -321,6 +321,7 @@ class Watch:
                 *((f"{complaint}: give a number",) if complaint else ()),
             ),
             facts=tuple(self._facts),
+            step_summary=tally.step_summary,
         )
 
 

@@ -7,9 +7,9 @@
     print_report(result, to=sys.stderr, color=True)         # a terminal: colors, folded to its width
 
 `result` is what a verb returns: `Verdict`, `Proofs`, `Readiness`, `Profile`, `Tuning`, `Plan`, `Bench`,
-`Quantization`, or a ready `Document` (inspect). `FORMATS` work for every result; `sarif` and `github` (in
-`FINDINGS_FORMATS`) list findings, so they take a `Verdict` or `Proofs` only. `diff` takes a `Verdict`: the patch of all
-findings. `json` is the result's own data, not the document. `Live` prints single parts while a verb is at work.
+`Quantization`, or a ready `Document` (inspect). `FORMATS` work for every result; `sarif`, `github` and `agent`
+(in `FINDINGS_FORMATS`) list findings, so they take a `Verdict` or `Proofs` only. `diff` takes a `Verdict`: the patch of
+all findings. `json` is the result's own data, not the document. `Live` prints single parts while a verb is at work.
 
 A new verb costs one converter: `results/VERB.py` defines the result with `plain() -> Mapping`, and
 `report/from_VERB.py` has `document(result) -> Document`. No torch here.
@@ -24,7 +24,7 @@ from trueloop.results.document import Document
 __all__ = ["FINDINGS_FORMATS", "FORMATS", "Live", "document_of", "print_report", "render"]
 
 FORMATS: Final = ("text", "json", "html", "markdown")
-FINDINGS_FORMATS: Final = (*FORMATS, "sarif", "github")
+FINDINGS_FORMATS: Final = (*FORMATS, "sarif", "github", "agent")
 
 _RENDERERS: Final = {"text": "terminal", "diff": "patch"}
 
@@ -32,7 +32,7 @@ _RENDERERS: Final = {"text": "terminal", "diff": "patch"}
 def render(result: Any, format: str = "text", *, verbose: bool = False) -> str:
     """The report as one string. `verbose`: the text of `check` with evidence, source lines, diffs and reasons."""
     module = import_module(f"trueloop.report.{_RENDERERS.get(format, format)}")
-    shown = result if format in ("json", "sarif", "github", "diff") else document_of(result)
+    shown = result if format in ("json", "sarif", "github", "agent", "diff") else document_of(result)
     made: str = module.render(shown, **({"verbose": verbose} if format == "text" else {}))
     return made
 

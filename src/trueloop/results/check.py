@@ -24,9 +24,11 @@ from trueloop.event import (
     RunEnded,
     RunStarted,
     Stepped,
+    StepProgram,
 )
 from trueloop.finding import Finding, Severity
 from trueloop.results.plain import as_plain, place_keys
+from trueloop.results.step_summary import step_summary
 from trueloop.usercode.fingerprint import fingerprints
 
 __all__ = ["CrashExplanation", "ExitCode", "Learning", "NotApplicable", "Outcome", "Tally", "Verdict", "Watched"]
@@ -139,6 +141,7 @@ class NotApplicable:
 LEAST_LOSSES: Final = 10
 MAIN_SHARE: Final = 0.8  # of the backward calls, for a line whose loss is the training loss
 STUCK_AFTER: Final = 50  # losses
+MOST_PROGRAMS: Final = 3  # training steps whose summary is made: the first are still warming up
 FALLEN: Final = 0.98
 
 
@@ -158,6 +161,8 @@ class Tally:
         self.home: Place | None = None  # where the first model is defined, or built
         self.steps = 0
         self.unwatched_steps = 0
+        self.step_summary: tuple[str, ...] = ()  # of a recorded training step
+        self._programs = 0
         self._curve: LossCurve | None = None
         self._chance: dict[int, LossAgainstChance] = {}
         self._evaluations: list[EvaluationCurve] = []
@@ -176,6 +181,9 @@ class Tally:
                 self.script = self.script or event.script
             case RunEnded():
                 self.unwatched_steps = event.unwatched_steps
+            case StepProgram(phase="training") if self._programs < MOST_PROGRAMS:
+                self._programs += 1
+                self.step_summary = step_summary(event)
             case LossCurve():
                 self._curve = event
             case EvaluationCurve():
@@ -241,6 +249,7 @@ class Verdict:
     crash: CrashExplanation | None = None  # what the script's own exception means, if it is of a known kind
     facts: tuple[Event, ...] = ()  # what this rank reports about itself, for the rules that compare ranks
     run_folder: str = ""  # where the run is kept; empty: it is not
+    step_summary: tuple[str, ...] = ()  # a recorded training step in a few lines; empty: none was recorded
     summary: str = ""  # the closing line where no run was watched; empty: it is built from the numbers above
 
     def __repr__(self) -> str:
