@@ -57,7 +57,7 @@ ROOMS: dict[str, str] = {
     "cli": (
         "words trust torch taps rules report doctor experiment parallel checkpoint engine recipes session inspection "
         "claims op_claims op_bench optimizer_claims readiness profile sweep tune export quantize bench serve inference "
-        "labs ui"
+        "labs ui dropins"
     ),
 }
 """Room -> what it may import, lowest room first. A room imports only rooms above it in this list; nothing imports cli."""  # noqa: E501

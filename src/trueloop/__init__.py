@@ -6,6 +6,8 @@ The names are loaded when they are first used: `trueloop explain` must not wait 
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from trueloop import hf as hf
+    from trueloop import lightning as lightning
     from trueloop.data.dataset import Dataset as Dataset
     from trueloop.data.source import Facts as Facts
     from trueloop.data.source import Source as Source

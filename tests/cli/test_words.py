@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import platform
 import signal
 import subprocess
 import sys
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -41,7 +43,9 @@ def test_help_lists_every_verb(words: tuple[str, ...], capsys: Captured) -> None
 
 def test_version(capsys: Captured) -> None:
     assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"trueloop {__version__}\n"
+    system = f"{platform.system()} {platform.machine()}"
+    line = f"trueloop {__version__} (Python {platform.python_version()}, torch {version('torch')}, {system})\n"
+    assert capsys.readouterr().out == line
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -67,7 +67,8 @@ def _run(pytester: pytest.Pytester, *words: str, text: str = TESTS) -> tuple[dic
         ran = pytester.runpytest_inprocess(*LOADED, "-W", "default", *words)
         return (ran.parseoutcomes() if ran.ret < 2 else {}), "\n".join([*ran.outlines, *ran.errlines])
 
-    return in_child(work)
+    outcomes, text = in_child(work)
+    return outcomes, text
 
 
 def test_a_finding_fails_its_test_and_names_code_and_line(pytester: pytest.Pytester) -> None:

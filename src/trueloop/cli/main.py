@@ -52,7 +52,11 @@ GROUPS: Final = {
         "load": "load-test a server and check every answer",
     },
     "Learn": {"lab": "questions measured here, and exercises that are checked"},
-    "Shell": {"completion": "print a completion script for bash or zsh"},
+    "Shell": {
+        "completion": "print a completion script for bash or zsh",
+        "env": "show versions, devices and extras, for a bug report",
+        "mcp": "offer check, explain, try and others to a coding agent",
+    },
 }
 """Heading -> verb -> what it does. The verb's file has a function of its name (see `module_name`), and `parser()`."""
 VERBS: Final = {verb: text for verbs in GROUPS.values() for verb, text in verbs.items()}
@@ -66,7 +70,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(_help())
             return ExitCode.CLEAN
         if words[0] in ("-V", "--version"):
-            print(f"trueloop {__version__}")
+            from trueloop.results.environment import version_line
+
+            print(version_line(__version__))
             return ExitCode.CLEAN
         if words[0] not in VERBS:
             raise Misuse(_unknown_verb(words[0]))
