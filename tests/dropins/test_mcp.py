@@ -54,6 +54,14 @@ def test_the_client_sees_every_tool_with_its_description_and_schema() -> None:
     assert "gradients-never-cleared" in answer.structured_content["output"]
 
 
+def test_a_file_is_written_only_if_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[list[str]] = []
+    monkeypatch.setattr("trueloop.dropins.mcp_tools.run_command", lambda words, *_, **__: ran.append(words))
+    TOOLS["fix"]("train.py", unsafe=True)
+    TOOLS["fix"]("train.py", ["--epochs", "1"], write=True, steps=20)
+    assert ran == [["fix", "--unsafe", "--diff", "train.py"], ["fix", "--steps", "20", "train.py", "--epochs", "1"]]
+
+
 @pytest.mark.long
 def test_a_script_is_checked_over_stdio(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(BROKEN, encoding="utf-8")

@@ -54,7 +54,7 @@ def test_however_much_was_found_it_fits_4000_tokens(verdict: Verdict) -> None:
 def test_the_next_command_depends_on_what_was_found(verdict: Verdict) -> None:
     first = verdict.findings[0]
     patched = replace(verdict, findings=(replace(first, diff="--- a\n+++ b\n"),))
-    assert _next(patched).startswith("trueloop check --diff train.py | patch -p0")
+    assert _next(patched).startswith("trueloop fix --unsafe train.py")
     assert _next(replace(verdict, findings=(replace(first, diff=""),))).startswith("trueloop explain GRD101")
     assert _next(replace(verdict, findings=())).startswith("trueloop probe train.py")
     assert "this one called no model" in _next(replace(CLEAN, watched=replace(CLEAN.watched, steps=0, batches=0)))

@@ -16,8 +16,8 @@ from trueloop.results.check import ExitCode
 
 __all__ = ["mcp", "parser", "server"]
 
-ABOUT: Final = """Offer check, explain, try, probe, profile and compare as tools to a coding agent, by the Model Context
-Protocol over stdin and stdout. The agent starts this command itself:
+ABOUT: Final = """Offer check, explain, try, fix, probe, profile and compare as tools to a coding agent, by the Model
+Context Protocol over stdin and stdout. The agent starts this command itself:
 
   {"mcpServers": {"trueloop": {"command": "trueloop", "args": ["mcp"]}}}
 

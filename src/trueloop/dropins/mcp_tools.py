@@ -119,6 +119,23 @@ def try_change(
     return run_command(words, folder, seconds)
 
 
+def fix(
+    script: str,
+    arguments: list[str] | None = None,
+    unsafe: bool = False,
+    write: bool = False,
+    steps: int | None = None,
+    folder: str = ".",
+    seconds: float = LIMIT,
+) -> Answer:
+    """Show the diff of the fixes that can be written mechanically; `write` puts them into the files and checks again.
+
+    `unsafe` adds fixes that change the trained weights on purpose: a missing `zero_grad()`, a softmax too many.
+    """
+    options = [*(["--unsafe"] if unsafe else []), *([] if write else ["--diff"]), *_steps(steps)]
+    return run_command(["fix", *options, script, *(arguments or [])], folder, seconds, json_report=False)
+
+
 def probe(
     subject: str, claims: list[str] | None = None, steps: int | None = None, folder: str = ".", seconds: float = LIMIT
 ) -> Answer:
@@ -145,6 +162,7 @@ TOOLS: Final = {
     "check": check,
     "explain": explain,
     "try": try_change,
+    "fix": fix,
     "probe": probe,
     "profile": profile,
     "compare": compare,

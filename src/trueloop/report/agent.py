@@ -79,7 +79,7 @@ def _next(verdict: Verdict, script: str) -> Iterator[str]:
     elif verdict.outcome.reason == "exception":
         yield f"trueloop check --format agent {script}    # after the exception is fixed"
     elif any(finding.diff for finding in verdict.findings):
-        yield f"trueloop check --diff {script} | patch -p0    # applies the patches above; then check again"
+        yield f"trueloop fix --unsafe {script}    # writes the patches above, and checks again"
     elif codes:
         yield f"trueloop explain {codes[0]}    # what to write instead; then check again"
     elif verdict.findings:
