@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+from importlib.metadata import PackageNotFoundError
 
 import pytest
 import torch
@@ -42,7 +43,7 @@ def test_the_text_says_what_is_missing(capsys: Captured, monkeypatch: pytest.Mon
 
 def test_without_metadata_nothing_is_claimed_about_extras(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(_: str) -> None:
-        raise environment.PackageNotFoundError
+        raise PackageNotFoundError
 
     monkeypatch.setattr(environment, "distribution", missing)
     assert installed_extras() == ({}, {})

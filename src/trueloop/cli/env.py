@@ -36,9 +36,9 @@ def _environment() -> Environment:
     cpu: dict[str, Any] = {"cores": os.cpu_count(), "threads of torch": torch.get_num_threads()}
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:  # not on Windows
         cpu["memory"] = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    backends = {"CUDA of torch": torch.version.cuda or "none", "MPS": torch.backends.mps.is_available()}
+    backends: dict[str, Any] = {"CUDA of torch": torch.version.cuda or "none", "MPS": torch.backends.mps.is_available()}
     if torch.cuda.is_available():
-        backends["cuDNN"] = torch.backends.cudnn.version()
+        backends["cuDNN"] = torch.backends.cudnn.version()  # type: ignore[no-untyped-call]
     return Environment(
         trueloop=__version__,
         python=platform.python_version(),

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypedDict
 
@@ -158,7 +159,7 @@ def compare(runs: list[str], folder: str = ".") -> Answer:
     return run_command(["compare", *runs], folder, 60.0)
 
 
-TOOLS: Final = {
+TOOLS: Final[dict[str, Callable[..., Answer]]] = {
     "check": check,
     "explain": explain,
     "try": try_change,
