@@ -24,8 +24,11 @@ demo: .venv/ready  ## check a bundled broken script, train digits, write both ru
 	@$(BIN)/trueloop train digits --runs build/demo --name digits
 	@$(BIN)/trueloop ui --export build/demo.html build/demo/broken build/demo/digits
 
-test: .venv/ready  ## the whole test suite, but for the long ones
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not long and not gpu'
+test: .venv/ready  ## the tests that take less than a second each: minutes in all
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow and not long and not gpu'
+
+slow-test: .venv/ready  ## the others of the suite (tests/slow_tests.txt), but for the long ones; CI runs both
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'slow and not long and not gpu'
 
 thorough: .venv/ready  ## what `make test` leaves out because it takes long; what needs data or other environments is skipped and says so
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'long and not gpu' -rs
@@ -156,4 +159,5 @@ gpu-bench-tune:
 	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(PYTHON) -m trueloop tune fashion-mlp --data $(DATA) --fresh --budget 4.5 --write build/fashion_mlp_tuned.py
 	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(PYTHON) -m trueloop tune benchmarks/gpt2_124m.py --data $(DATA) --fresh --budget 4.7 --write build/gpt2_tuned.py
 
-.PHONY: ui-test labs blind mutants serving ranks ranks-torture ship ship-executorch help venv demo test lint fuzz torture wheel-test ecosystem mutate reports frameworks overhead engine-cost wrappers peers docs pictures tutorials site gpu-test gpu-bench gpu-bench-fashion gpu-bench-gpt2 gpu-bench-verdicts gpu-bench-tune cpu-bench thorough evidence
+# every target but the environment itself
+.PHONY: $(shell grep -oE '^[a-z][a-z-]*:' $(MAKEFILE_LIST) | tr -d ':')

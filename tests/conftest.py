@@ -22,6 +22,7 @@ import torch
 from hypothesis import HealthCheck, settings
 
 from tests.rules.table import cross_table
+from tests.slow_tests import mark_slow_tests
 from trueloop.doctor.examine import examine
 from trueloop.doctor.launch import find_script
 from trueloop.doctor.watch import Watch
@@ -143,6 +144,10 @@ def _stand_nowhere() -> Iterator[None]:
 def check(tmp_path: Path) -> Callable[..., Checked]:
     """`check(text, *arguments, **options)` -> what was found."""
     return lambda text, *arguments, **options: check_script(tmp_path, text, *arguments, **options)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    mark_slow_tests(items)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
