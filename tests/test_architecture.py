@@ -30,7 +30,7 @@ ROOMS: dict[str, str] = {
     "profile": "words torch torch_private taps",
     "data": "words torch measure",
     "parallel": "words torch torch_private measure",
-    "checkpoint": "words torch parallel",
+    "checkpoint": "words trust torch parallel",
     "kernels": "torch",
     "engine": "words torch torch_private measure data parallel checkpoint kernels",
     "track": "words trust report",
@@ -46,12 +46,12 @@ ROOMS: dict[str, str] = {
     "op_bench": "words torch torch_private profile op_claims",
     "optimizer_claims": "words torch torch_private measure claims",
     "readiness": "words trust checkpoint rules session",
-    "inspection": "words torch torch_private measure data checkpoint engine op_claims",
+    "inspection": "words trust torch torch_private measure data checkpoint engine op_claims",
     "export": "words trust torch torch_private measure data checkpoint engine recipes",
     "quantize": "words torch torch_private measure data engine export",
     "bench": "words torch export",
     "serve": "words trust torch data export",
-    "inference": "words torch data parallel checkpoint engine track session export",
+    "inference": "words trust torch data parallel checkpoint engine track session export",
     "labs": "words torch torch_private data kernels engine op_claims optimizer_claims inspection export quantize serve",
     "ui": "words rules claims track session report labs",
     "cli": (
@@ -67,7 +67,7 @@ FAMILIES = {
     "crash": "explain", "labs": "measure",
 }  # fmt: skip
 """Room -> the base class (or, for crash and labs, the function) that makes a file a member of the family."""
-DEEP = ("rules", "engine/programs", "labs", "ui/pages")
+DEEP = ("rules", "engine/programs", "labs", "trust/confine", "ui/pages")
 """Rooms with one more level of folders."""
 
 MAX_FILE, P90_FILE = 600, 400

@@ -21,6 +21,7 @@ from trueloop.event import EVENTS, Event
 
 __all__ = ["Recorder", "event_from", "event_to", "read_events", "read_run"]
 
+MOST: Final = 1 << 28  # Bytes of run.json, and of one event
 FORMAT: Final = 1  # Incremented when older versions can no longer read a recording
 
 
@@ -138,6 +139,8 @@ def read_run(folder: Path) -> dict[str, Any]:
     if not file.is_file():
         return {}
     try:
+        if file.stat().st_size > MOST:
+            raise ValueError(f"it is larger than {MOST >> 20} MB")
         about = json.loads(file.read_text(encoding="utf-8"))
         recorded = int(about.get("format", FORMAT))
     except (OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
@@ -161,6 +164,8 @@ def read_events(folder: Path) -> Iterator[Event]:
     with lines:
         for number, line in enumerate(_decoded(lines, file), 1):
             try:
+                if len(line) > MOST:
+                    raise ValueError(f"a line of more than {MOST >> 20} MB")
                 yield event_from(json.loads(line))
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                 if not line.endswith("\n"):
@@ -170,7 +175,8 @@ def read_events(folder: Path) -> Iterator[Event]:
 
 def _decoded(lines: TextIO, file: Path) -> Iterator[str]:
     try:
-        yield from lines
+        while line := lines.readline(MOST + 1):  # never a line of terabytes
+            yield line
     except UnicodeDecodeError as error:
         raise NotARun(f"{file} is damaged ({error.reason}). Nothing was checked: record the run again.") from None
 

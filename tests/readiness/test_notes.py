@@ -13,8 +13,9 @@ from tests.golden.stand_ins import TARGET, stand_in_for, write_table
 from tests.readiness.evidence import check_html, check_markdown, check_statements, parts_by_torch
 from trueloop.claims.catalogue import ORDER, names
 from trueloop.cli.main import main
-from trueloop.readiness.checkpoints import NEEDED, keys_of
+from trueloop.readiness.checkpoints import NEEDED
 from trueloop.readiness.gather import readiness_of
+from trueloop.readiness.training_keys import keys_of
 from trueloop.recipes.catalogue import bundled, find_recipe
 from trueloop.results.proof import Proof, Proofs, write_proofs
 from trueloop.session.train import train

@@ -3,7 +3,6 @@
 Reading never unpickles classes: weights are safetensors, the rest is loaded with `weights_only=True`.
 """
 
-import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Final, TypeVar
@@ -16,9 +15,20 @@ from trueloop.checkpoint.sharded import OPTIMIZER, PIECES, is_sharded, read_piec
 from trueloop.checkpoint.sharded_tensors import assemble_tensors
 from trueloop.checkpoint.snapshot import Snapshot
 from trueloop.checkpoint.store import MANIFEST, Store, Writer
+from trueloop.checkpoint.tensor_files import kind_of, load_torch
 from trueloop.errors import BadCheckpoint
+from trueloop.trust.checkpoints import MADE_HERE
+from trueloop.trust.confine.client import LIMITS, Refused
 
-__all__ = ["Contents", "newest_valid", "read_contents", "read_training", "read_weights_file", "take_snapshot"]
+__all__ = [
+    "Contents",
+    "about_of",
+    "newest_valid",
+    "read_contents",
+    "read_training",
+    "read_weights_file",
+    "take_snapshot",
+]
 
 TRAINING: Final = "training.pt"
 WEIGHTS: Final = ".safetensors"
@@ -105,15 +115,16 @@ def read_contents(store: Store, name: str) -> Contents:
         return _read_sharded(store, name, manifest)
     files = {file: store.read(name, file) for file in manifest["files"]}
     shown = store.where(name)
-    training = read_training(files.pop(TRAINING), f"{shown}/{TRAINING}") if TRAINING in files else {}
+    own = store.is_own(manifest)
+    training = read_training(files.pop(TRAINING), f"{shown}/{TRAINING}", own=own) if TRAINING in files else {}
     weights = {file.removesuffix(WEIGHTS): read_weights_file(data, f"{shown}/{file}") for file, data in files.items()}
-    return Contents({key: value for key, value in manifest.items() if key != "files"}, weights, training)
+    return Contents(about_of(manifest), weights, training)
 
 
 def _read_sharded(store: Store, name: str, manifest: Mapping[str, Any]) -> Contents:
     shown = store.where(name)
     table = read_piece_table(manifest, f"{shown}/{MANIFEST}")
-    training = read_training(store.read(name, TRAINING), f"{shown}/{TRAINING}")
+    training = read_training(store.read(name, TRAINING), f"{shown}/{TRAINING}", own=store.is_own(manifest))
     files = sorted(file for file in manifest["files"] if file != TRAINING)
     tensors = ((file, read_weights_file(store.read(name, file), f"{shown}/{file}")) for file in files)
     groups = assemble_tensors(table, tensors, shown)
@@ -121,7 +132,12 @@ def _read_sharded(store: Store, name: str, manifest: Mapping[str, Any]) -> Conte
     for key, tensor in groups.pop(OPTIMIZER, {}).items():
         number, word = key.split(".", 1)
         state.setdefault(int(number), {})[word] = tensor
-    return Contents({key: value for key, value in manifest.items() if key not in ("files", PIECES)}, groups, training)
+    return Contents(about_of(manifest), groups, training)
+
+
+def about_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """What the manifest says about the run: not about files and pieces."""
+    return {key: value for key, value in manifest.items() if key not in ("files", PIECES, MADE_HERE)}
 
 
 def newest_valid(store: Store, read: Callable[[Store, str], T]) -> tuple[str | None, T | None, list[str]]:
@@ -136,14 +152,15 @@ def newest_valid(store: Store, read: Callable[[Store, str], T]) -> tuple[str | N
     return None, None, problems
 
 
-def read_training(data: bytes, shown: str) -> dict[str, Any]:
-    """Plain values and tensors. Refuses files that execute code when loaded."""
+def read_training(data: bytes, shown: str, *, own: bool = False) -> dict[str, Any]:
+    """Plain values and tensors. Refuses files that execute code when loaded. `own`: this user has written it here."""
     try:
-        values = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+        values = load_torch(data, own=own)
     except Exception as error:  # noqa: BLE001 - torch raises many types for a bad file
         # torch's reason, without its advice to load the file with weights_only=False.
         lines = [line.strip() for line in str(error).splitlines() if "nsupported" in line or "not allowed" in line]
-        reason = (lines or [type(error).__name__])[0][:160]
+        refused = [str(error)] if isinstance(error, Refused) and error.kind in LIMITS else []
+        reason = (refused or lines or [kind_of(error)])[0][:160]
         said = f"{shown} is not safe to read and was refused; no code in it was executed"
         raise BadCheckpoint(f"{said}. ({reason})") from None
     if not isinstance(values, dict):

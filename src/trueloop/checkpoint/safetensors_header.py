@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trueloop.errors import BadCheckpoint
+from trueloop.trust.files import open_regular
 
 __all__ = ["Entry", "entries_of"]
 
@@ -31,7 +32,7 @@ class Entry:
 def entries_of(path: Path) -> list[Entry]:
     """Sorted by name. Raises BadCheckpoint."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             (length,) = struct.unpack("<Q", file.read(8))
             if length > LONGEST:
                 raise ValueError(f"a header of {length:,} bytes")
@@ -43,5 +44,5 @@ def entries_of(path: Path) -> list[Entry]:
         ]
     except OSError as error:
         raise BadCheckpoint(f"{path} cannot be read ({error.strerror}).") from None
-    except (struct.error, ValueError, AttributeError, KeyError, TypeError) as error:
+    except (struct.error, ValueError, AttributeError, KeyError, TypeError, RecursionError) as error:
         raise BadCheckpoint(f"{path} is not a safetensors file ({error}).") from None

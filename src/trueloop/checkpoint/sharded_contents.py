@@ -29,6 +29,7 @@ from torch.optim import Optimizer
 from trueloop.checkpoint.contents import (
     OTHERS,
     TRAINING,
+    about_of,
     copy_others,
     fits,
     read_contents,
@@ -36,7 +37,7 @@ from trueloop.checkpoint.contents import (
     require_model,
 )
 from trueloop.checkpoint.layout import CheckpointReader, Layout, Models, Values
-from trueloop.checkpoint.sharded import OPTIMIZER, PIECES, TensorPieces, group_of, is_sharded, read_piece_table
+from trueloop.checkpoint.sharded import OPTIMIZER, TensorPieces, group_of, is_sharded, read_piece_table
 from trueloop.checkpoint.sharded_storage import PieceReader, PieceWriter
 from trueloop.checkpoint.sharded_tensors import Blocks, FileBlocks, MemoryBlocks, dtype_of, single_pieces
 from trueloop.checkpoint.snapshot import Snapshot
@@ -244,10 +245,9 @@ def _open_sharded(store: Store, name: str, manifest: Values, group: dist.Process
     shown = store.where(name)
     if not isinstance(store, Folder):
         raise BadCheckpoint(f"{shown} is in the memory of several processes, which cannot read each other's pieces.")
-    training = read_training(store.read(name, TRAINING), f"{shown}/{TRAINING}")
-    about = {key: value for key, value in manifest.items() if key not in ("files", PIECES)}
+    training = read_training(store.read(name, TRAINING), f"{shown}/{TRAINING}", own=store.is_own(manifest))
     table = read_piece_table(manifest, f"{shown}/{MANIFEST}")
-    return ShardedReader(about, training, table, FileBlocks(store.folder / name), shown, group)
+    return ShardedReader(about_of(manifest), training, table, FileBlocks(store.folder / name), shown, group)
 
 
 def _open_full(store: Store, name: str, group: dist.ProcessGroup) -> ShardedReader:

@@ -24,6 +24,8 @@ from typing import Any, BinaryIO, Final, final
 from trueloop.checkpoint.plan import name_of, step_of
 from trueloop.checkpoint.sharded import SHARDED
 from trueloop.errors import BadCheckpoint, CannotSave
+from trueloop.trust.checkpoints import MADE_HERE, checkpoint_stamp, is_own_checkpoint
+from trueloop.trust.files import open_regular, read_regular
 
 __all__ = ["MANIFEST", "Folder", "Memory", "Store", "Writer", "seal_json", "unseal_json"]
 
@@ -31,6 +33,7 @@ Writer = Callable[[BinaryIO], object]
 FORMAT: Final = 1  # Of a manifest; unknown formats are refused
 KNOWN: Final = (FORMAT, SHARDED)
 MANIFEST: Final = "manifest.json"
+MOST_MANIFEST: Final = 1 << 28  # Bytes: a table of a million pieces
 _WRITING: Final = ".writing-"
 _REPLACED: Final = ".replaced-"
 _REMOVING: Final = ".removing-"
@@ -88,6 +91,10 @@ class Store(ABC):
         """As `read`, without returning the contents."""
         self.read(name, file)
 
+    def is_own(self, manifest: Mapping[str, Any]) -> bool:
+        """Whether this user has written these files on this machine."""
+        return is_own_checkpoint(manifest)
+
     @abstractmethod
     def remove(self, name: str) -> None:
         """Remove a checkpoint atomically."""
@@ -144,13 +151,17 @@ def _check_data(data: bytes, manifest: Mapping[str, Any], file: str, shown: str)
     return data
 
 
-def _check_hash(size: int, digest: str, manifest: Mapping[str, Any], file: str, shown: str) -> None:
+def _check_size(size: int, manifest: Mapping[str, Any], file: str, shown: str) -> None:
     expected = manifest["files"].get(file)
     if expected is None:
         raise BadCheckpoint(f"{shown} is not among the files of its manifest.")
     if size != expected.get("bytes"):
         raise BadCheckpoint(f"{shown} is damaged: {size:,} bytes instead of {expected.get('bytes'):,}.")
-    if digest != expected.get("sha256"):
+
+
+def _check_hash(size: int, digest: str, manifest: Mapping[str, Any], file: str, shown: str) -> None:
+    _check_size(size, manifest, file, shown)
+    if digest != manifest["files"][file].get("sha256"):
         raise BadCheckpoint(f"{shown} is damaged: its contents do not match the hash in the manifest.")
 
 
@@ -201,7 +212,8 @@ class Folder(Store):
         return _write_file(self._aside(name) / file, writer)
 
     def seal(self, name: str, about: Mapping[str, Any], files: Mapping[str, Mapping[str, Any]]) -> str:
-        manifest = seal_json({"format": FORMAT, **about, "files": files})
+        stamped = {MADE_HERE: checkpoint_stamp(files)}
+        manifest = seal_json({"format": FORMAT, **about, "files": files, **stamped})
         self.put(name, MANIFEST, lambda out: out.write(manifest))
         _sync(self._aside(name))
         self._put(self._aside(name), name)
@@ -233,23 +245,26 @@ class Folder(Store):
     def manifest(self, name: str) -> dict[str, Any]:
         shown = self.folder / name / MANIFEST
         with _reading(shown):
-            data = shown.read_bytes()
+            data = read_regular(shown, MOST_MANIFEST)
         return check_manifest(unseal_json(data, str(shown)), str(shown))
 
     def read(self, name: str, file: str) -> bytes:
         shown = self.folder / name / file
-        with _reading(shown):
-            data = shown.read_bytes()
-        return _check_data(data, self.manifest(name), file, str(shown))
+        manifest = self.manifest(name)
+        with _reading(shown), open_regular(shown) as opened:
+            _check_size(os.fstat(opened.fileno()).st_size, manifest, file, str(shown))  # before it fills the memory
+            data = opened.read()
+        return _check_data(data, manifest, file, str(shown))
 
     def verify(self, name: str, file: str) -> None:
         """One block at a time: a file may be larger than the free memory."""
-        shown, digest, size = self.folder / name / file, hashlib.sha256(), 0
-        with _reading(shown), shown.open("rb") as opened:
+        shown, digest, size, manifest = self.folder / name / file, hashlib.sha256(), 0, self.manifest(name)
+        with _reading(shown), open_regular(shown) as opened:
+            _check_size(os.fstat(opened.fileno()).st_size, manifest, file, str(shown))
             while block := opened.read(_BLOCK):
                 digest.update(block)
                 size += len(block)
-        _check_hash(size, digest.hexdigest(), self.manifest(name), file, str(shown))
+        _check_hash(size, digest.hexdigest(), manifest, file, str(shown))
 
     def remove(self, name: str) -> None:
         # Renamed first: a kill in between must not leave a checkpoint that looks complete.
@@ -343,6 +358,9 @@ class Memory(Store):
 
     def read(self, name: str, file: str) -> bytes:
         return _check_data(self._held[name].get(file, b""), self.manifest(name), file, f"{self.where(name)}/{file}")
+
+    def is_own(self, manifest: Mapping[str, Any]) -> bool:
+        return True
 
     def remove(self, name: str) -> None:
         self._held.pop(name, None)

@@ -12,6 +12,7 @@ from torch import Tensor
 from trueloop.checkpoint.contents import Contents, read_contents, read_training, read_weights_file
 from trueloop.checkpoint.locate import best_or_newest, find_checkpoints
 from trueloop.errors import BadCheckpoint, CannotSave, Misuse
+from trueloop.trust.files import read_regular
 
 __all__ = ["best_contents", "read_weights", "write_weights"]
 
@@ -44,7 +45,7 @@ def read_weights(path: Path) -> tuple[dict[str, Tensor], str]:
 
 def _from_file(path: Path) -> dict[str, Any]:
     try:
-        data = path.read_bytes()
+        data = read_regular(path)
     except OSError as error:
         raise BadCheckpoint(f"{path} cannot be read ({error.strerror}). Nothing was loaded.") from None
     if path.suffix == ".safetensors":

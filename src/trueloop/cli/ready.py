@@ -67,6 +67,8 @@ def ready(arguments: list[str]) -> int:
         result = review_run(folder) if checked else readiness_of(folder, names(), baseline)
     files = [folder / f"{NOTE}.md", folder / f"{NOTE}.html"]
     for file, format in zip(files, ("markdown", "html"), strict=True):
+        if file.is_symlink():  # it may have come with the folder, and lead anywhere
+            file.unlink()
         write_file(file, render(result, format).encode("utf-8", "backslashreplace"))
     delivery.deliver(result, healthy=result.verdict == "ready")
     if delivery.in_terminal and not delivery.quiet:

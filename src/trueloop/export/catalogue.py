@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import Final
 
 from trueloop.errors import BadArtifact, Misuse, TrueloopError, did_you_mean
+from trueloop.export.confined_trial import open_confined
 from trueloop.export.exporter import Exporter, Runner
 from trueloop.export.folder import verify_files
 from trueloop.results.artifact import Artifact
@@ -40,6 +41,7 @@ def runner_of(artifact: Artifact, device: str = "") -> Runner:
     there."""
     exporter, device = check_runnable(artifact, device)
     try:
+        open_confined(artifact)
         return exporter.open(artifact, device)
     except TrueloopError:
         raise

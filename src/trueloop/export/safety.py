@@ -15,7 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import BinaryIO, Final
 
 import torch
 
@@ -50,9 +50,10 @@ _BROKEN: Final = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSErro
 """Raised for a damaged, encrypted (RuntimeError), too deeply nested (RecursionError) or unrelated archive."""
 
 
-def safe_graph(file: Path) -> io.BytesIO:
-    """For torch.export.load. Raises BadArtifact; nothing in the file is executed."""
-    return _packed_again(file, "a torch.export file", _part_of_graph)
+def safe_graph(file: Path, opened: BinaryIO | None = None) -> io.BytesIO:
+    """For torch.export.load. Raises BadArtifact; nothing in the file is executed. `opened`: the file, where its path
+    cannot be."""
+    return _packed_again(file, "a torch.export file", _part_of_graph, opened)
 
 
 def safe_script(file: Path) -> io.BytesIO:
@@ -60,10 +61,12 @@ def safe_script(file: Path) -> io.BytesIO:
     return _packed_again(file, "a TorchScript archive", _part_of_script)
 
 
-def _packed_again(file: Path, kind: str, part: Callable[[str, bytes], bytes | None]) -> io.BytesIO:
+def _packed_again(
+    file: Path, kind: str, part: Callable[[str, bytes], bytes | None], opened: BinaryIO | None = None
+) -> io.BytesIO:
     packed = io.BytesIO()
     try:
-        with zipfile.ZipFile(file) as archive, zipfile.ZipFile(packed, "w") as clean:
+        with zipfile.ZipFile(opened or file) as archive, zipfile.ZipFile(packed, "w") as clean:
             for name, inside in _names(archive, file):
                 try:
                     data = part(inside, archive.read(name))
@@ -83,7 +86,8 @@ def _unsafe(file: Path, reason: str) -> BadArtifact:
 
 def _names(archive: zipfile.ZipFile, file: Path) -> Iterator[tuple[str, str]]:
     """The names of its files, and the same within the archive's own folder."""
-    if _is_bomb(archive.infolist(), file.stat().st_size):
+    assert archive.fp is not None
+    if _is_bomb(archive.infolist(), archive.fp.seek(0, io.SEEK_END)):
         raise _unsafe(file, "it unpacks to far more bytes than it declares")
     seen: set[str] = set()
     for name in archive.namelist():

@@ -8,10 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from trueloop.checkpoint.tensor_files import load_numpy, load_torch
 from trueloop.data.images import ENDINGS, match_range, picture
 from trueloop.data.table_rows import read_rows
 from trueloop.errors import BadData
 from trueloop.export.trained_model import TrainedModel
+from trueloop.trust.files import read_regular
 
 __all__ = ["Rows", "read_inputs"]
 
@@ -117,8 +119,8 @@ def _files(path: Path) -> list[Path]:
 def _loaded(file: Path) -> Any:
     try:
         if file.suffix.lower() == ".npy":
-            return torch.from_numpy(np.load(file, allow_pickle=False))
-        return torch.load(file, map_location="cpu", weights_only=True)
+            return load_numpy(read_regular(file))
+        return load_torch(read_regular(file))
     except Exception as error:  # noqa: BLE001 - numpy and torch raise many kinds for a file that is not theirs
         why = (str(error).splitlines() or [""])[0].rstrip(".")
         raise BadData(f"{file} cannot be read as a tensor ({why}). Nothing was predicted.") from None

@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import save
 from torch import Tensor, nn
 
+from trueloop.checkpoint.tensor_files import load_numpy, load_torch
 from trueloop.data.source import moved
 from trueloop.engine.call_model import call_model
 from trueloop.engine.evaluate import evaluating
@@ -21,6 +22,7 @@ from trueloop.inspection.layers import shape_in_words
 from trueloop.inspection.numbers import dtype_of, histogram, statistics_of
 from trueloop.measure.model import restored_buffers
 from trueloop.results.document import Column, Document, Part, Table
+from trueloop.trust.files import read_regular
 
 __all__ = ["SUFFIXES", "as_file", "inspect_activations", "layer_outputs", "prepared", "read_batch"]
 
@@ -35,8 +37,8 @@ def read_batch(file: Path) -> Any:
     """A tensor of a .npy or .pt file, or a dict of tensors. Raises BadData."""
     try:
         if file.suffix == ".npy":
-            return torch.from_numpy(np.load(file, allow_pickle=False))
-        return torch.load(file, map_location="cpu", weights_only=True)
+            return load_numpy(read_regular(file))
+        return load_torch(read_regular(file))
     except Exception as error:  # noqa: BLE001 - numpy and torch raise many kinds for a file that is not theirs
         why = (str(error).splitlines() or [""])[0].rstrip(".")[:200]
         said = f"--inputs {file} cannot be read as a tensor ({why})"

@@ -5,19 +5,19 @@
 .npy .npz                     arrays; no objects
 """
 
-import io
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-import torch
 from torch import Tensor
 
 from trueloop.checkpoint.contents import read_weights_file
+from trueloop.checkpoint.tensor_files import kind_of, load_numpy, load_torch
 from trueloop.errors import BadCheckpoint, did_you_mean
+from trueloop.trust.confine.client import LIMITS, Refused
+from trueloop.trust.files import read_regular
 
 __all__ = ["KNOWN", "PICKLED", "Opened", "leaves_of", "open_file"]
 
@@ -75,7 +75,7 @@ def _bytes(path: Path) -> bytes:
         near = did_you_mean(path.name, (each.name for each in path.parent.iterdir())) if path.parent.is_dir() else ""
         raise BadCheckpoint(f"There is no file {path}.{near} Nothing was shown.")
     try:
-        return path.read_bytes()
+        return read_regular(path)
     except OSError as error:
         raise BadCheckpoint(f"{path} cannot be read ({error.strerror}). Nothing was shown.") from None
 
@@ -84,7 +84,7 @@ def _loaded(data: bytes, path: Path) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns of old formats
-            return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+            return load_torch(data)
     except Exception as error:  # noqa: BLE001 - torch may raise anything for a malformed file
         raise BadCheckpoint(_refusal(str(error), path, error)) from None
 
@@ -100,24 +100,29 @@ def _refusal(said: str, path: Path, error: Exception) -> str:
             f"{path} is not safe to read: loading it would execute code ({named}). It was refused; no code was "
             "executed. Ask for weights only: torch.save(model.state_dict(), ...), or safetensors."
         )
-    return f"{path} is damaged, or not a torch.save file ({type(error).__name__}). Nothing was shown."
+    if isinstance(error, Refused) and error.kind in LIMITS:
+        return f"{path} was refused: {said}. Nothing was shown."
+    return f"{path} is damaged, or not a torch.save file ({kind_of(error)}). Nothing was shown."
 
 
 def _arrays(data: bytes, path: Path) -> dict[str, Tensor]:
     try:
-        found: Any = np.load(io.BytesIO(data), allow_pickle=False)
-        arrays = {path.stem: found} if isinstance(found, np.ndarray) else {name: found[name] for name in found.files}
-        return {name: torch.from_numpy(array) for name, array in arrays.items()}
-    except ValueError as error:
-        if "allow_pickle" in str(error):
-            unsafe = f"{path} holds Python objects: loading it could execute code."
-            raise BadCheckpoint(f"{unsafe} It was refused; no code was executed.") from None
-        raise BadCheckpoint(f"{path} is damaged, or not a numpy file. Nothing was shown.") from None
-    except TypeError as error:
-        raise BadCheckpoint(f"{path} holds values that no tensor can hold ({error}). Nothing was shown.") from None
+        found = load_numpy(data)
     except Exception as error:  # noqa: BLE001 - zip files break in many ways
-        kind = type(error).__name__
-        raise BadCheckpoint(f"{path} is damaged, or not a numpy file ({kind}). Nothing was shown.") from None
+        raise BadCheckpoint(f"{path} {_numpy_refusal(error)}") from None
+    return found if isinstance(found, dict) else {path.stem: found}
+
+
+def _numpy_refusal(error: Exception) -> str:
+    said, kind = str(error), kind_of(error)
+    if "allow_pickle" in said:
+        return "holds Python objects: loading it could execute code. It was refused; no code was executed."
+    if isinstance(error, Refused) and kind in LIMITS:
+        return f"was refused: {said}. Nothing was shown."
+    if kind == "TypeError":
+        return f"holds values that no tensor can hold ({said}). Nothing was shown."
+    named = "" if kind == "ValueError" else f" ({kind})"
+    return f"is damaged, or not a numpy file{named}. Nothing was shown."
 
 
 def leaves_of(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:

@@ -1,14 +1,12 @@
 """The checkpoints: which exist, what they hold, and whether a resumed run is exact."""
 
-import pickle
-import zipfile
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from trueloop.checkpoint.store import Folder
 from trueloop.errors import BadCheckpoint
 from trueloop.readiness.question import Run, claim_question, question
 from trueloop.readiness.record import Absent
+from trueloop.readiness.training_keys import keys_of
 from trueloop.results.readiness import Figure, Statement, stated
 
 __all__ = ["best", "contents", "newest", "resumed"]
@@ -79,45 +77,3 @@ def contents(run: Run) -> Statement:
 
 
 resumed = claim_question(SECTION, "exact resume", "resume-is-exact", "a resume is exact", "a resumed run differs")
-
-
-# -- reading training.pt without torch --
-
-
-class _Stub:
-    """Replaces every class in the file: nothing is imported or executed."""
-
-    def __new__(cls, *_: Any, **__: Any) -> Any:
-        return object.__new__(cls)
-
-    def __setstate__(self, _: Any) -> None: ...
-
-    def __setitem__(self, _: Any, __: Any) -> None: ...
-
-    def __call__(self, *_: Any) -> Any:
-        return self
-
-
-class _KeyReader(pickle.Unpickler):
-    """Reads the keys of a torch.save file, without its tensors."""
-
-    def find_class(self, _: str, __: str) -> Any:
-        return _Stub
-
-    def persistent_load(self, _: Any) -> Any:
-        return None
-
-
-DAMAGED: Final = (OSError, StopIteration, zipfile.BadZipFile, pickle.UnpicklingError, EOFError, TypeError, ValueError)
-
-
-def keys_of(file: Path) -> set[str]:
-    """The keys of the dict in a torch.save file. Raises Absent."""
-    try:
-        with zipfile.ZipFile(file) as packed:
-            inside = next(name for name in packed.namelist() if name.endswith("/data.pkl"))
-            with packed.open(inside) as pickled:
-                found = _KeyReader(pickled).load()
-    except DAMAGED as error:
-        raise Absent(f"checkpoints/{file.parent.name}/{file.name}", f"it cannot be read: {error}") from None
-    return {str(key) for key in found} if isinstance(found, dict) else set()

@@ -50,6 +50,9 @@ class Question:
             address = run.record.address(absent.address)
             state = "not tested" if "proofs.json" in address else f"not recorded, `{address}` is missing"
             yield self._missing(run, f"{self.topic}: {state}{why}")
+        except (TypeError, ValueError, AttributeError, KeyError, IndexError, OverflowError) as error:
+            # Files of a run may come from anybody: a list in place of a number is no reason to judge nothing.
+            yield self._missing(run, f"{self.topic}: a recorded value cannot be right ({type(error).__name__})")
         except ZeroDivisionError:
             yield self._missing(run, f"{self.topic}: cannot be computed, a recorded divisor is zero")
 

@@ -89,7 +89,8 @@ class Record:
 
     def reason(self, address: str) -> str:
         """Why facts.json does not have it, if it gives a reason."""
-        missing: Mapping[str, str] = (self._read("facts.json") or {}).get("missing") or {}
+        facts = self._read("facts.json")
+        missing: Mapping[str, str] = facts.get("missing") or {} if isinstance(facts, dict) else {}
         topic = address.partition("#")[2].partition(".")[0]
         unread = [f"{name}: {why}" for name, why in missing.items() if name.startswith("samples of ")]
         return missing.get(topic) or ("; ".join(unread) if topic in FROM_SAMPLES else "")

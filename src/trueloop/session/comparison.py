@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from trueloop.hook import Row
-from trueloop.session.folder import read_about
+from trueloop.session.folder import read_about, reading_run
 from trueloop.session.runs import KINDS, RunSummary, fields_of, summary_of
 from trueloop.track.metrics import current_rows, read_rows
 from trueloop.usercode.definitions import definitions_that_differ
@@ -43,7 +43,8 @@ class Comparison:
 def compared(paths: Sequence[Path]) -> Comparison:
     """Runs by their folders."""
     rows = [current_rows(read_rows(path, ("train", "valid"))) for path in paths]
-    return compare_read(tuple(map(summary_of, paths)), [read_about(path, KINDS) for path in paths], rows)
+    with reading_run(paths[-1]):
+        return compare_read(tuple(map(summary_of, paths)), [read_about(path, KINDS) for path in paths], rows)
 
 
 def compare_read(

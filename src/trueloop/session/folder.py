@@ -12,17 +12,19 @@ import json
 import os
 import shutil
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Self, final
 
 from trueloop.errors import CannotSave, Misuse, NotARun, did_you_mean
 from trueloop.trust.files import parse_json, read_regular
 
-__all__ = ["RunFolder", "find_run", "read_about", "running"]
+__all__ = ["RunFolder", "find_run", "read_about", "reading_run", "running"]
 
 ABOUT: Final = "run.json"
 FORMAT: Final = 1
+MOST_ABOUT: Final = 1 << 26  # Bytes of run.json
 
 
 @final
@@ -57,6 +59,7 @@ class RunFolder:
     def open(cls, path: Path) -> Self:
         """To resume a run."""
         folder = cls(path, read_about(path))
+        _refuse_links(path)
         folder.acquire()
         folder.about = read_about(path)  # again: another process may have ended the run since
         return folder
@@ -126,6 +129,14 @@ def _let_go() -> None:
 os.register_at_fork(after_in_child=_let_go)
 
 
+def _refuse_links(path: Path) -> None:
+    """A folder from a stranger must not decide which other files a resumed run writes. Raises NotARun."""
+    linked = next((each for each in path.iterdir() if each.is_symlink() and not each.is_dir()), None)
+    if linked is not None:
+        why = f"{linked} is a link, and a resumed run would write to where it leads"
+        raise NotARun(f"{why}. Nothing was run: put the file itself there, or remove the link.")
+
+
 def _made(path: Path) -> bool:
     """False: it was there."""
     try:
@@ -148,7 +159,7 @@ def read_about(path: Path, kinds: tuple[str, ...] = ("train",)) -> dict[str, Any
     """What run.json says of a run of these kinds: train, check. Raises NotARun."""
     file = path / ABOUT
     try:
-        about = parse_json(read_regular(file))
+        about = parse_json(read_regular(file, MOST_ABOUT))
     except FileNotFoundError:
         raise NotARun(f"{path} holds no run (no {ABOUT}). Nothing was done: `trueloop runs` lists the runs.") from None
     except (OSError, ValueError) as error:
@@ -158,7 +169,31 @@ def read_about(path: Path, kinds: tuple[str, ...] = ("train",)) -> dict[str, Any
         raise NotARun(f"{path} is a run of `trueloop check`: {without}. Nothing was done: name a run of `train`.")
     if not isinstance(about, dict) or about.get("kind") not in kinds:
         raise NotARun(f"{path} is not a run of `trueloop train`. Nothing was done.")
+    wrong = [name for name, kind in _FIELDS.items() if not isinstance(about.get(name), kind | None)]
+    large = [name for name, value in about.items() if isinstance(value, int) and abs(value) >= _LARGEST]
+    if wrong or large:
+        raise NotARun(f"{file} is damaged: the value of {(wrong or large)[0]!r} cannot be right. Nothing was done.")
     return about
+
+
+_FIELDS: Final[dict[str, Any]] = {
+    **dict.fromkeys(("started", "seconds"), int | float),
+    **dict.fromkeys(("step", "total_steps", "best_step"), int),
+    **dict.fromkeys(("name", "status", "metric", "message", "group", "script", "data", "path"), str),
+    **dict.fromkeys(("recipe", "origin", "machine", "git", "varied"), dict),
+}
+"""Fields of run.json that are read in many places -> what they are, or null. A stranger may write anything there."""
+_LARGEST: Final = 1 << 63
+
+
+@contextmanager
+def reading_run(path: Path) -> Iterator[None]:
+    """Values of another kind, deeper in the files of a run: NotARun instead of the error that they cause."""
+    try:
+        yield
+    except (TypeError, ValueError, AttributeError, KeyError, IndexError, OverflowError) as error:
+        why = f"{type(error).__name__}: {error}"[:200]
+        raise NotARun(f"{path} is damaged: a recorded value cannot be right ({why}). Nothing was done.") from None
 
 
 def running(path: Path) -> bool:

@@ -8,9 +8,10 @@ from typing import Any, Final, Literal
 
 from trueloop.errors import NotARun
 from trueloop.hook import Row
-from trueloop.session.folder import read_about, running
+from trueloop.session.folder import read_about, reading_run, running
 from trueloop.track.chosen_metric import chosen_metric, is_higher_better
 from trueloop.track.metrics import current_rows, last_row, read_rows
+from trueloop.trust.files import printable
 
 __all__ = ["KINDS", "RunSummary", "Status", "by_metric", "fields_of", "read_runs", "summary_from", "summary_of"]
 
@@ -60,7 +61,8 @@ class RunSummary:
 
     @property
     def name(self) -> str:
-        return self.path.name
+        """As it may be shown: control characters are written out."""
+        return str(printable(self.path.name))
 
 
 def read_runs(folder: Path) -> list[RunSummary]:
@@ -81,9 +83,10 @@ def _summary_or_damage(path: Path) -> RunSummary | None:
 
 def summary_of(path: Path) -> RunSummary:
     """Raises NotARun."""
-    about = read_about(path, KINDS)
-    rows = current_rows(read_rows(path, ("valid", "test")))
-    return summary_from(path, about, rows, last_row(path), held=running(path))
+    with reading_run(path):
+        about = read_about(path, KINDS)
+        rows = current_rows(read_rows(path, ("valid", "test")))
+        return summary_from(path, about, rows, last_row(path), held=running(path))
 
 
 def summary_from(

@@ -106,7 +106,7 @@ def read_rows(folder: Path, kinds: Collection[str] = ()) -> Iterator[Row]:
             continue
         try:
             row = row_of(parse_json(line))
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
             if number == len(lines):
                 return
             raise NotARun(f"{path}:{number} is damaged ({error}). Remove that line to read the others.") from None
@@ -127,7 +127,7 @@ def last_row(folder: Path) -> Row | None:
     for line in reversed(lines):
         try:
             row = row_of(parse_json(line))
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OverflowError):
             continue
         if row.kind != "test":  # its step is that of the best weights, not of the run
             return row

@@ -7,21 +7,32 @@ import os
 import re
 import stat
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
-__all__ = ["parse_json", "printable", "read_regular"]
+__all__ = ["open_regular", "parse_json", "printable", "read_regular"]
 
 _STEERING: Final = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Control characters but tab and the ends of lines and pages; and marks that turn the direction of writing."""
 
 
-def read_regular(path: Path) -> bytes:
+def open_regular(path: Path) -> BinaryIO:
     """Raises OSError, also for what is not a regular file: reading a pipe or /dev/zero would never end."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            kind = errno.EISDIR if stat.S_ISDIR(os.fstat(handle).st_mode) else errno.EINVAL
-            raise OSError(kind, "Is a directory" if kind == errno.EISDIR else "it is not a regular file")
+    mode = os.fstat(handle).st_mode
+    if stat.S_ISREG(mode):
+        return os.fdopen(handle, "rb")
+    os.close(handle)
+    kind = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+    raise OSError(kind, "Is a directory" if kind == errno.EISDIR else "it is not a regular file")
+
+
+def read_regular(path: Path, most: int | None = None) -> bytes:
+    """As `open_regular`; also raises OSError for a file of more than `most` bytes, or than fit into this machine's
+    memory: a file of 4 TB need not take any place on disk."""
+    limit = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if most is None else most
+    with open_regular(path) as file:
+        if os.fstat(file.fileno()).st_size > limit:
+            raise OSError(errno.EFBIG, f"it is larger than {limit >> 20:,} MB")
         return file.read()
 
 
