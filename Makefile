@@ -38,6 +38,12 @@ lint: .venv/ready  ## ruff and the strict type checker
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+hostile: .venv/ready  ## files that a stranger may send, of every format, given to every verb that reads them: none executes, hangs or fills the memory
+	$(BIN)/python -m pytest tests/hostile tests/trust tests/ui/test_hostile_folders.py tests/export/test_safety.py tests/export/test_refusals.py -m 'long or not long'
+
+hostile-fuzz: .venv/ready  ## the same files, mutated: MINUTES=10
+	$(BIN)/python -m tests.hostile.fuzz --minutes $(or $(MINUTES),10)
+
 fuzz: .venv/ready  ## 2,000 made-up loops against a plain oracle
 	$(BIN)/python -m pytest -n 2 tests/fuzz --hypothesis-profile thorough -m 'long or not long'
 

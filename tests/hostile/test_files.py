@@ -74,27 +74,25 @@ ARRAYS: dict[str, Callable[[Path], bytes]] = {
     each.__name__: each
     for each in (array_of_objects, claimed_array, negative_array, code_in_header, nested_header, text_array, array_bomb)
 }
+
+
+def weights_file(header: bytes) -> bytes:
+    return struct.pack("<Q", len(header)) + header + bytes(8)
+
+
 WEIGHTS = {
     "endless header": struct.pack("<Q", (1 << 63) - 1) + b"{}",
     "long header": struct.pack("<Q", 99_000_000) + b"{}",
     "deep header": struct.pack("<Q", 100_000) + b'{"a":' * 20_000,
     "list header": struct.pack("<Q", 2) + b"[]",
-    "overlap": (lambda head: struct.pack("<Q", len(head)) + head + bytes(8))(
+    "overlap": weights_file(
         b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'
     ),
-    "negative": (lambda head: struct.pack("<Q", len(head)) + head + bytes(8))(
-        b'{"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}}'
-    ),
-    "overflow": (lambda head: struct.pack("<Q", len(head)) + head + bytes(8))(
-        b'{"a":{"dtype":"F32","shape":[4294967296,4294967296,2],"data_offsets":[0,8]}}'
-    ),
-    "unknown type": (lambda head: struct.pack("<Q", len(head)) + head + bytes(8))(
-        b'{"a":{"dtype":"PYTHON","shape":[2],"data_offsets":[0,8]}}'
-    ),
+    "negative": weights_file(b'{"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}}'),
+    "overflow": weights_file(b'{"a":{"dtype":"F32","shape":[4294967296,4294967296,2],"data_offsets":[0,8]}}'),
+    "unknown type": weights_file(b'{"a":{"dtype":"PYTHON","shape":[2],"data_offsets":[0,8]}}'),
     "empty": b"",
-    "steering": (lambda head: struct.pack("<Q", len(head)) + head + bytes(8))(
-        b'{"\\u001b[2J":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}}'
-    ),
+    "steering": weights_file(b'{"\\u001b[2J":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}}'),
 }
 
 
