@@ -31,7 +31,7 @@ from trueloop.rules.rule import Rule
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import FileOpened, RunEnd
 
-READS = ("open(", "load(", "read", "loadtxt", "connect(")
+READS = ("open(", "load", "read")
 
 
 def main() -> int:

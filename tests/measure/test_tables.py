@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from trueloop.measure.parallel_lines import shifted_lines
 from trueloop.measure.picture_orientation import turned
 from trueloop.measure.table_differences import differences, group_differences, single_file
-from trueloop.measure.table_relations import parts_by_group, relations
+from trueloop.measure.table_relations import leaks, parts_by_group, relations, shifted_targets
 from trueloop.measure.table_rows import copied_rows, ids_from_one, row_order
 from trueloop.measure.tables import Table, Values, read_tables
 from trueloop.measure.text_markers import marker
@@ -357,3 +357,67 @@ def test_blank_lines_between_blocks_of_a_table(tmp_path: Path) -> None:
     (tmp_path / "train.conll").write_text("\n".join("Lane\tSTREET\n3\tNUMBER\n" for _ in range(30)))
     (found,) = read_tables(str(tmp_path / "train.conll"))
     assert (found.rows, found.names) == (60, ("column 1", "column 2"))
+
+
+@pytest.mark.parametrize("by", [-1, 2])
+def test_targets_that_belong_to_a_different_row(by: int) -> None:
+    x = drawn(1).normal(size=(400, 3))
+    y = x @ [1.0, -2.0, 0.5] + 0.1 * drawn(2).normal(size=400)
+    inputs = table(a=x[:, 0], b=x[:, 1], c=x[:, 2], row=range(400))
+    found = shifted_targets(inputs, table(path="b.csv", y=numpy.roll(y, -by)))
+    assert found is not None
+    assert (found.column, found.by) == ("y", by)
+    assert found.here < 0.15 < 0.9 < found.moved
+    assert shifted_targets(inputs, table(path="b.csv", y=y)) is None
+    assert shifted_targets(inputs, table(path="b.csv", y=drawn(3).permutation(y))) is None
+
+
+def test_series_are_not_moved_against_one_another() -> None:
+    rain = drawn(1).normal(size=400)
+    river = numpy.convolve(rain, [0.0, 0.2, 1.0, 0.9, 0.6], "full")[:400]  # follows the rain hours later
+    assert shifted_targets(table(rain=rain), table(path="b.csv", river=river)) is None
+
+
+def leaking(seed: int, *, filled: bool) -> Table:
+    rng = drawn(seed)
+    age, dose = rng.normal(size=600), rng.normal(size=600)
+    died = (age + dose + rng.normal(size=600) > 0).astype(float)
+    return table(age=age, dose=dose, code=died * 3 + rng.random(600) if filled else rng.random(600), died=died)
+
+
+def test_a_column_that_gives_the_label_away_in_one_file() -> None:
+    (found,) = leaks(leaking(1, filled=True), leaking(2, filled=False))
+    assert (found.column, found.label) == ("code", "died")
+    assert found.inside[1] < 0.15 < 0.6 < found.inside[0]
+
+
+def test_a_column_with_one_relation_to_the_label_is_no_leak() -> None:
+    assert not list(leaks(leaking(1, filled=True), leaking(2, filled=True)))
+    assert not list(leaks(leaking(1, filled=False), leaking(2, filled=False)))
+    other = leaking(2, filled=False)
+    shuffled = [
+        v if v.name != "died" else Values("died", drawn(3).permutation(numpy.asarray(v.numbers))) for v in other.columns
+    ]
+    # the label itself lost its rows: that is no column that was filled later
+    assert not list(leaks(leaking(1, filled=True), Table("b.csv", tuple(shuffled), other.rows, named=True)))
+
+
+def test_features_of_an_array_in_another_order(tmp_path: Path) -> None:
+    days = drawn(1).integers(0, 99, (300, 24))
+    features = numpy.stack([days.std(1), days.mean(1)], 1)
+    numpy.savez(tmp_path / "meters.npz", kwh=days)
+    numpy.save(tmp_path / "same.npy", features)
+    numpy.save(tmp_path / "moved.npy", features[drawn(2).permutation(300)])
+    (meters,), (same,), (moved,) = (read_tables(str(tmp_path / f)) for f in ("meters.npz", "same.npy", "moved.npy"))
+    assert row_order(same, meters) is None
+    order = row_order(moved, meters)
+    assert order is not None
+    assert order.other == "mean of kwh"
+
+
+def test_copies_of_pictures(tmp_path: Path) -> None:
+    pictures = drawn(1).integers(0, 255, (300, 9, 9))
+    numpy.savez(tmp_path / "early.npz", images=pictures[:200])
+    numpy.savez(tmp_path / "late.npz", images=pictures[100:])
+    (early,), (late,) = (read_tables(str(tmp_path / f"{name}.npz")) for name in ("early", "late"))
+    assert copied_rows(early, late) == (100, 0.0)

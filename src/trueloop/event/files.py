@@ -10,6 +10,7 @@ __all__ = ["FileListed", "FilesDiffer", "RowsCopied", "RowsOutOfStep", "TablesRe
 Kind = Literal[
     "order", "exchanged", "constant", "units", "percent", "base", "comma", "separator", "padding", "spelling", "date",
     "direction", "inverted", "unrelated", "precision", "rounded", "orientation", "text date",
+    "leaked",
 ]  # fmt: skip
 
 
@@ -42,29 +43,31 @@ class FilesDiffer(Event):
 class RowsOutOfStep(Event):
     """Two files whose rows belong together, and do not. `place`: the line that reads the second file."""
 
-    kind: Literal["order", "count", "shift", "ids"]
+    kind: Literal["order", "count", "shift", "ids", "targets"]
     file: str
     other: str
     rows: int  # of the first file
     others: int
-    column: str = ""  # order: of the first file
+    column: str = ""  # order: of the first file. targets: of the other file
     same_column: str = ""  # order: of the other file
     correlation: float = 0.0  # order: of the two, row by row. shift: of the lengths, where the rows are now
-    moved: float = 0.0  # shift: the correlation of the lengths after moving the rows
+    moved: float = 0.0  # shift, targets: the correlation after moving the rows
     lines: tuple[int, int] = (0, 0)  # shift: first and last row
-    by: int = 0  # shift: rows
-    keyed: bool = False  # order: the rows have names in both files
+    by: int = 0  # shift, targets: rows
+    keyed: bool = False  # order, targets: the rows have names in both files
 
 
 @dataclass(frozen=True, slots=True)
 class RowsCopied(Event):
-    """Rows of a file for evaluation that are in a file for training too. `place`: the line that reads the second."""
+    """Rows of a file, mostly for evaluation, that are in a file for training too. `place`: the line that reads the
+    second."""
 
     file: str
     other: str
     copies: int
     rows: int  # of the other file
     repeated: float  # share of the rows of the first file that are in it twice
+    named: bool = True  # the names of the files, or of the lists, say that they are for training and for evaluation
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""How a column depends on the other ones: the same in two files, the other way round, or not at all in one of them."""
+"""How a column depends on others: the same in two files, the other way round, not at all in one, or rows later."""
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from trueloop.measure.tables import Table
 
-__all__ = ["Relation", "parts_by_group", "relations"]
+__all__ = ["Leak", "Relation", "ShiftedTargets", "leaks", "parts_by_group", "relations", "shifted_targets"]
 
 LEAST: Final = 80  # rows of each part
 ENOUGH: Final = 250  # rows in which a relation that is there would show
@@ -22,6 +22,13 @@ TURNED: Final = -0.15  # from one part to the other
 NOTHING: Final = 0.1
 SPREAD: Final = 2.0  # times smaller: a part that varies less shows less
 SHIFTS: Final = (-2, -1, 1, 2)
+FARTHEST: Final = 3  # rows by which the targets of a file are moved
+INDEPENDENT: Final = 0.15  # correlation with the next row: rows of a series are related to their neighbors' targets
+FEW_TARGETS: Final = 3  # columns of a file of targets
+GIVEN_AWAY: Final = 0.6  # correlation of a column with a label
+LOST: Final = 0.15
+KEPT: Final = 0.2  # how far the correlations of the other columns with that label may differ
+LEAST_OF_A_CLASS: Final = 30  # rows
 RIDGE: Final = 1e-2
 
 Floats = NDArray[numpy.float64]
@@ -95,6 +102,89 @@ def _relation(name: str, a: Floats, b: Floats, index: int, comparable: bool) -> 
     if moved[best] >= RELATED:
         return Relation("unrelated", name, inside, across, best)
     return Relation("unrelated", name, inside, across) if max(inside) >= SURELY else None
+
+
+class ShiftedTargets(NamedTuple):
+    """A column of a file whose row n belongs to row n + `by` of the other file."""
+
+    column: str
+    by: int
+    here: float  # correlation with a linear probe on the columns of the other file, cross-validated
+    moved: float  # the same, after moving
+
+
+def shifted_targets(inputs: Table, targets: Table) -> ShiftedTargets | None:
+    """Of two files with as many rows, in which rows are independent: targets that belong to a different row."""
+    if inputs.rows != targets.rows or inputs.rows < ENOUGH or not (inputs.complete and targets.complete):
+        return None
+    measured = [(c.name, c.numbers) for c in targets.columns if c.numbers is not None and _is_measured(c.numbers)]
+    columns = [c.numbers for c in inputs.columns if c.numbers is not None and _is_measured(c.numbers)][:MOST_COLUMNS]
+    if not columns or not 1 <= len(measured) <= FEW_TARGETS:
+        return None
+    x = numpy.stack(columns, 1)
+    x = numpy.clip((x - x.mean(0)) / x.std(0), -5, 5)[:MOST_ROWS]
+    for name, values in measured:
+        y = values[:MOST_ROWS]
+        here = _crossed(x, y)
+        if here > INDEPENDENT:
+            continue
+        moved = {by: _crossed(*_moved(x, y, by)) for by in range(-FARTHEST, FARTHEST + 1) if by}
+        best = max(moved, key=lambda by: moved[by])
+        if moved[best] >= STRONGLY and all(moved[by] <= INDEPENDENT for by in moved if by != best):
+            return ShiftedTargets(name, best, here, moved[best])
+    return None
+
+
+def _is_measured(values: Floats) -> bool:
+    """It varies, and its rows are independent: no counter, and no series."""
+    if not numpy.isfinite(values).all() or values.std() == 0 or _counts(values):
+        return False
+    return abs(_correlation(values[1:], values[:-1])) < INDEPENDENT
+
+
+def _moved(x: Floats, y: Floats, by: int) -> tuple[Floats, Floats]:
+    """Row n of the targets beside row n + by of the inputs."""
+    return (x[by:], y[: len(y) - by]) if by > 0 else (x[:by], y[-by:])
+
+
+class Leak(NamedTuple):
+    """A column that gives a label away in one file, and says nothing about it in the other."""
+
+    column: str
+    label: str
+    inside: tuple[float, float]  # absolute correlation in each file
+
+
+def leaks(first: Table, second: Table) -> Iterator[Leak]:
+    names = [c.name for c in first.columns if c.numbers is not None and c.name in second.names]
+    names = [name for name in names if second.column(name).numbers is not None][:MOST_COLUMNS]
+    if len(names) < 3:
+        return
+    a, b = _matrix(first, names, None), _matrix(second, names, None)
+    if min(len(a), len(b)) < ENOUGH:
+        return
+    for index, label in enumerate(names):
+        if not (_is_label(a[:, index]) and _is_label(b[:, index])):
+            continue
+        pairs = {
+            other: (abs(_correlation(a[:, i], a[:, index])), abs(_correlation(b[:, i], b[:, index])))
+            for i, other in enumerate(names)
+            if i != index
+        }
+        lost = [name for name, pair in pairs.items() if max(pair) >= GIVEN_AWAY and min(pair) <= LOST]
+        kept = [pair for name, pair in pairs.items() if name not in lost]
+        # The other columns must show that the label means the same in both files.
+        if len(lost) == 1 and _agree(kept):
+            yield Leak(lost[0], label, pairs[lost[0]])
+
+
+def _agree(pairs: list[tuple[float, float]]) -> bool:
+    return all(abs(x - y) <= KEPT for x, y in pairs) and any(min(pair) > LOST for pair in pairs)
+
+
+def _is_label(values: Floats) -> bool:
+    codes, counts = numpy.unique(values, return_counts=True)
+    return len(codes) == 2 and bool(counts.min() >= LEAST_OF_A_CLASS) and set(codes.tolist()) == {0.0, 1.0}
 
 
 def _matrix(table: Table, names: list[str], rows: Rows | None) -> Floats:

@@ -1,7 +1,8 @@
 """Rows of two files: the same rows in another order, one row less, rows that are in both, ids that count from 1."""
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from trueloop.measure.tables import Table, Values
 
-__all__ = ["RowOrder", "copied_rows", "ids_from_one", "row_order"]
+__all__ = ["RowOrder", "copied_rows", "have_keys", "ids_from_one", "row_order"]
 
 LEAST: Final = 100  # rows
 DISTINCT: Final = 20  # values of a column that is recognized in another file
@@ -17,6 +18,7 @@ TOLERANCE: Final = 0.15  # of the difference of two samples of one distribution
 UNRELATED: Final = 0.5  # correlation, row by row
 SAME: Final = 0.999
 MOST: Final = 64  # columns
+LEAST_WIDE: Final = 8  # columns of an array whose rows have a mean of their own
 ALL_OF_THEM: Final = 0.99  # of the ids occur
 
 Floats = NDArray[numpy.float64]
@@ -44,11 +46,11 @@ def row_order(first: Table, second: Table) -> RowOrder | None:
             if correlation > SAME:
                 return None
             if correlation < UNRELATED and not (_counts(ordered) and name != other):
-                found = found or RowOrder(name, other, correlation, _keyed(first, second))
+                found = found or RowOrder(name, other, correlation, have_keys(first, second))
     return found
 
 
-def _keyed(first: Table, second: Table) -> bool:
+def have_keys(first: Table, second: Table) -> bool:
     """Whether both files name their rows, by columns of one name or by a column of ids: they can be joined by it."""
     shared = [name for name in first.names if name in second.names and first.named and second.named]
     if shared and all(_apart([table.column(name) for name in shared]) for table in (first, second)):
@@ -80,13 +82,26 @@ def _counts(ordered: Floats) -> bool:
 
 def _standard(table: Table) -> dict[str, tuple[Floats, Floats]]:
     kept = {}
-    for column in table.columns[:MOST]:
-        values = column.numbers
+    columns = [(column.name, column.numbers) for column in table.columns[:MOST]]
+    for name, values in (*columns, *_row_statistics(table)):
         if values is None or not numpy.isfinite(values).all() or len(numpy.unique(values)) < DISTINCT:
             continue
         values = (values - values.mean()) / values.std()
-        kept[column.name] = (values, numpy.sort(values))
+        kept[name] = (values, numpy.sort(values))
     return kept
+
+
+def _row_statistics(table: Table) -> Iterator[tuple[str, Floats]]:
+    """The mean and the maximum of each row of an array: features that were made from it often have them."""
+    arrays: defaultdict[str, list[Floats]] = defaultdict(list)
+    for column in table.columns:
+        if column.numbers is not None and column.kind != "text" and column.name.endswith("]"):
+            arrays[column.name.rpartition("[")[0]].append(column.numbers)
+    for name, columns in arrays.items():
+        if len(columns) >= LEAST_WIDE:
+            rows = numpy.stack(columns, 1)
+            yield f"mean of {name}", rows.mean(1)
+            yield f"maximum of {name}", rows.max(1)
 
 
 def _rms(values: Floats) -> float:
@@ -130,7 +145,11 @@ def _is_id(column: Values) -> bool:
         steps = numpy.diff(column.numbers)
         return bool((steps > 0).all()) and bool((column.numbers == numpy.round(column.numbers)).all())
     words = column.words or []
-    return len(set(words)) == len(words) and all(re.fullmatch(r"\S*\d+\S*", word) for word in words)
+    return (
+        column.kind != "digest"
+        and len(set(words)) == len(words)
+        and all(re.fullmatch(r"\S*\d+\S*", word) for word in words)
+    )
 
 
 def ids_from_one(edges: Table, rows: int) -> bool:

@@ -26,8 +26,8 @@ from trueloop.event import (
 from trueloop.measure.parallel_lines import shifted_lines
 from trueloop.measure.picture_orientation import turned
 from trueloop.measure.table_differences import Difference, differences, group_differences, single_file
-from trueloop.measure.table_relations import Relation, parts_by_group, relations
-from trueloop.measure.table_rows import copied_rows, ids_from_one, row_order
+from trueloop.measure.table_relations import Relation, leaks, parts_by_group, relations, shifted_targets
+from trueloop.measure.table_rows import copied_rows, have_keys, ids_from_one, row_order
 from trueloop.measure.tables import Table, read_tables
 from trueloop.measure.text_markers import marker
 from trueloop.measure.vocabulary import coverage, read_vocabularies
@@ -51,6 +51,12 @@ _SPLITS: Final = {
     "training": r"train|training|fit",
     "evaluation": r"val|valid|validation|test|testing|dev|eval|evaluation|hold|holdout|heldout|unseen",
 }
+_TAKES_ALL: Final = re.compile(r"\b(DictReader|read_csv|read_parquet|read_sql|read_table)\b")
+_PICKS: Final = re.compile(r"\b(usecols|iloc|drop|pop|del|delete|loadtxt|genfromtxt|filter|select_dtypes)\b")
+_PARTS: Final = frozenset(
+    ("all", "full", "raw", "complete", "sample", "subset", "cache", "cached", "backup", "copy", "old", "index", "meta",
+     "merged")
+)  # fmt: skip
 
 
 class DataFilesObserver(Observer):
@@ -71,6 +77,7 @@ class DataFilesObserver(Observer):
     def run_ended(self, end: RunEnd) -> None:
         began = perf_counter()
         tables = self._read(began)
+        self._tabular = {table.path for table in tables}
         if self._places:
             self.emit(TablesRead, None, len(self._places), len(tables))
         self._listed()
@@ -114,17 +121,23 @@ class DataFilesObserver(Observer):
     # -- two files --
 
     def _compare(self, first: Table, second: Table) -> None:
-        self._rows(first, second)
         common = set(first.names) & set(second.names)
-        if len(common) < ALIKE * max(len(first.columns), len(second.columns)):
+        alike = len(common) >= ALIKE * max(len(first.columns), len(second.columns))
+        if not (alike and self._copies(first, second)):  # copied rows in a different order are not out of step
+            self._rows(first, second)
+        if not alike:
             return
-        self._copies(first, second)
         if first.lines or second.lines:
             return
         names = os.path.basename(first.path), os.path.basename(second.path)
         rows = (first.rows, second.rows)
         for found in (*differences(first, second), *map(_as_difference, relations(first, second))):
             self._differ(found, second.path, *names, rows)
+        for leak in leaks(first, second):
+            if not self._is_used(leak.column, [name for name in first.names if name not in (leak.column, leak.label)]):
+                continue
+            here, there = (f"{correlation:.2f}" for correlation in leak.inside)
+            self._differ(Difference("leaked", leak.column, here, there, 0.0, leak.label), second.path, *names, rows)
         if first.channels and second.channels:
             parts = [Table(each.path, each.channels, len(each.channels[0]), True) for each in (first, second)]
             for found in differences(*parts):
@@ -137,19 +150,36 @@ class DataFilesObserver(Observer):
                     Difference("orientation", name, before, after, 0.0, found_turn.how), second.path, *names, rows
                 )
 
+    def _is_used(self, column: str, others: list[str]) -> bool:
+        """Whether the script names a column as often as the others, or names none and takes all that a header has."""
+        places = set(self._places.values())
+        modules = {path for place in places for path in (place.path, *_users_modules(place))}
+        texts = "".join(map(_text_of, sorted(modules | self._places.keys() - self._tabular)))
+        counts = sorted(_occurrences(name, texts) for name in others)
+        usual, own = counts[len(counts) // 2], _occurrences(column, texts)
+        takes_all = _TAKES_ALL.search(texts) is not None and _PICKS.search(texts) is None
+        return own >= usual if usual else not own and takes_all
+
     def _differ(
         self, found: Difference, path: str, file: str, other: str, rows: tuple[int, int], group: str = ""
     ) -> None:
         self.emit(FilesDiffer, self._places[path], found.kind, found.column, file, other,  # type: ignore[arg-type]
                   found.here, found.there, found.factor, found.units, group, rows)  # fmt: skip
 
-    def _copies(self, first: Table, second: Table) -> None:
-        for table, other in ((first, second), (second, first)):
-            if (_split(table.path), _split(other.path)) == ("training", "evaluation"):
-                copied = copied_rows(table, other)
-                if copied is not None and copied[0]:
-                    self.emit(RowsCopied, self._places[other.path], os.path.basename(table.path),
-                              os.path.basename(other.path), copied[0], other.rows, copied[1])  # fmt: skip
+    def _copies(self, first: Table, second: Table) -> bool:
+        """Rows of a file for evaluation that are in one for training; or of the shorter of two files of any names.
+        Returns whether most rows are in both of two files with the same columns."""
+        table, other = sorted((first, second), key=lambda each: (_split(each.path) == "evaluation", -each.rows))
+        splits = _split(table.path), _split(other.path)
+        named, same = splits == ("training", "evaluation"), set(table.names) == set(other.names)
+        if not named and (splits[0] == "evaluation" or not same or _is_part(table.path) or _is_part(other.path)):
+            return False
+        copied = copied_rows(table, other)
+        if copied is None or not copied[0]:
+            return False
+        self.emit(RowsCopied, self._places[other.path], os.path.basename(table.path), os.path.basename(other.path),
+                  copied[0], other.rows, copied[1], named)  # fmt: skip
+        return same and copied[0] > other.rows / 2
 
     def _rows(self, first: Table, second: Table) -> None:
         names = os.path.basename(first.path), os.path.basename(second.path)
@@ -162,6 +192,12 @@ class DataFilesObserver(Observer):
         if order is not None:
             self.emit(RowsOutOfStep, place, "order", *names, first.rows, second.rows, order.column, order.other,
                       order.correlation, keyed=order.keyed)  # fmt: skip
+        table, other = sorted((first, second), key=lambda each: -len(each.columns))
+        shifted = shifted_targets(table, other)
+        if shifted is not None:
+            self.emit(RowsOutOfStep, self._places[other.path], "targets", os.path.basename(table.path),
+                      os.path.basename(other.path), table.rows, other.rows, shifted.column, "", shifted.here,
+                      shifted.moved, by=shifted.by, keyed=have_keys(table, other))  # fmt: skip
         if _stem(first.path) != _stem(second.path) or not (first.complete and second.complete):
             return
         if first.lines and second.lines:
@@ -194,10 +230,7 @@ class DataFilesObserver(Observer):
         """A file that is named more often than the others in a list of files."""
         names = {os.path.basename(path): path for path in self._places}
         for path, place in self._places.items():
-            if not os.path.isfile(path) or os.path.getsize(path) > SMALL or path.endswith((".npz", ".npy", ".pt")):
-                continue
-            with open(path, encoding="utf-8", errors="replace") as file:
-                text = file.read()
+            text = _text_of(path)
             counts = {name: _occurrences(name, text) for name, whole in names.items() if whole != path}
             counts = {name: count for name, count in counts.items() if count}
             for name, count in counts.items():
@@ -254,6 +287,14 @@ def _lists(content: object) -> Iterator[tuple[str, list[int | str]]]:
             yield from _lists(value)
 
 
+def _text_of(path: str) -> str:
+    """Of a small file: a script, a configuration."""
+    if not os.path.isfile(path) or os.path.getsize(path) > SMALL or path.endswith((".npz", ".npy", ".pt")):
+        return ""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()
+
+
 def _occurrences(name: str, text: str) -> int:
     return len(re.findall(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])", text))
 
@@ -264,6 +305,12 @@ def _split(path: str) -> Split:
         if any(re.fullmatch(pattern, word) for word in words):
             return split  # type: ignore[return-value]
     return ""
+
+
+def _is_part(path: str) -> bool:
+    """Whether a file, by its name, is made from another one, or others from it: sharing rows is then expected."""
+    words = re.split(r"[^a-z]+", os.path.basename(path).lower())
+    return not _PARTS.isdisjoint(words)
 
 
 def _stem(path: str) -> str:

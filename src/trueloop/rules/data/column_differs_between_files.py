@@ -7,7 +7,9 @@ compared, column by column, whatever the script does with them. A column of one 
 columns or in two parts of one file (by site, by desk), has different units, codes that begin at 0 and at 1, fractions
 and percent, a decimal comma, a different separator or date format, names with and without leading zeros, a constant
 where it varied, a time that runs backward, two codes that mean the opposite of one another, or its columns are in a
-different order and the script reads them by position.
+different order and the script reads them by position. Or a column gives a label of 0 and 1 away in one file and says
+nothing about it in the other, where the other columns relate to the label as before: it was probably filled after the
+outcome was known.
 
 Why it hurts
 ------------
@@ -181,6 +183,12 @@ _SENTENCES: Final[dict[str, tuple[str, str]]] = {
         "with it in `{file}` and {there} in `{other}`.",
         "The rows of this column have probably lost their order against the others (sorted, shuffled or shifted "
         "alone, or joined by position): write the file again.",
+    ),
+    "leaked": (
+        "Column `{column}` gives `{units}` away in one file only: they correlate {here} in `{file}` and {there} in "
+        "`{other}`, while the other columns relate to `{units}` as before. It may be filled after the outcome is "
+        "known.",
+        "Find out when this column is filled. If that is after the outcome, leave it out of the inputs.",
     ),
     "rounded": (
         "Column `{column}` is rounded in one file: `{file}` has {here}, `{other}` has {there}, on the same scale.",

@@ -1,10 +1,11 @@
-"""DAT137 data-read-twice: a list names a file twice, or a file for evaluation holds rows of the training file.
+"""DAT137 data-read-twice: a list names a file twice, or rows of one file are in another file too.
 
 What it sees
 ------------
 The files that the script read: a list of files (json, yaml, text) names one of them twice where it names the others
 once, or names it for training and for validation; or rows of a file for evaluation (by its name: valid, test, holdout)
-are in a file for training too, number by number.
+are in a file for training too, number by number; or half of the rows of any file, or more, are in another one: one
+export under two names.
 
 Why it hurts
 ------------
@@ -23,7 +24,8 @@ Use instead
 When it is fine
 ---------------
 A file that is listed several times on purpose, to weigh it more: allow it there. Not reported: rows that are often
-equal by nature (a few codes), shared rows below one in twenty, files whose names do not say what they are for.
+equal by nature (a few codes); shared rows below one in twenty, or below one half where the names of the files do not
+say what they are for; files that are parts of one another by name (all, full, raw, sample, subset, cache).
 """
 
 from typing import Final
@@ -35,7 +37,11 @@ __all__ = ["DataReadTwice"]
 
 LEAST_SHARE: Final = 0.05  # of the rows of the file for evaluation
 LEAST_ROWS: Final = 15
+UNNAMED_SHARE: Final = 0.5  # where the names of the files do not say what they are for
+RARELY: Final = 0.01  # a row is twice in one file: equal rows are copies
 NATURAL: Final = 5.0  # times as many as the training file has copies of its own rows
+_MEMORY: Final = "the evaluation on them measures memory."
+_TWICE: Final = "they count twice in training, or an evaluation on them measures memory."
 
 
 class DataReadTwice(Rule, code="DAT137", severity=Severity.WARNING):
@@ -52,6 +58,8 @@ class DataReadTwice(Rule, code="DAT137", severity=Severity.WARNING):
 
     def on_rows_copied(self, event: RowsCopied) -> None:
         share = event.copies / event.rows
+        if not event.named and (share < UNNAMED_SHARE or event.repeated > RARELY):
+            return
         if event.copies >= LEAST_ROWS and share >= max(LEAST_SHARE, NATURAL * event.repeated):
             self._copied.append(event)
 
@@ -68,8 +76,8 @@ class DataReadTwice(Rule, code="DAT137", severity=Severity.WARNING):
         for copied in self._copied:
             yield self.finding(
                 copied,
-                f"{copied.copies:,} of the {copied.rows:,} rows of `{copied.other}` are in `{copied.file}` too: the "
-                "evaluation on them measures memory.",
+                f"{copied.copies:,} of the {copied.rows:,} rows of `{copied.other}` are in `{copied.file}` too: "
+                + (_MEMORY if copied.named else _TWICE),
                 fix=f"Remove the rows of `{copied.other}` from `{copied.file}`, and make the split before any copies.",
                 evidence={"file": copied.file, "other": copied.other, "copies": copied.copies, "rows": copied.rows},
             )

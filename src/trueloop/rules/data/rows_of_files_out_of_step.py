@@ -4,7 +4,9 @@ What it sees
 ------------
 Two data files that the script read go together row by row, and do not fit: a column of one file is in the other one
 too, with its rows in a different order; one of two parallel files has lost a line; the lengths of sentences agree with
-those of the line before or after; or ids name rows from 1 on, although rows are counted from 0.
+those of the line before or after; the numbers of one file follow from the columns of the other one, but from rows up
+to three before or after; or ids name rows from 1 on, although rows are counted from 0. A cache of features is also
+compared with the means and maxima of the rows of an array.
 
 Why it hurts
 ------------
@@ -24,7 +26,7 @@ When it is fine
 ---------------
 A script that joins the files by key: not reported where it builds a dictionary, merges or sorts. Files of different
 kinds that happen to have nearly the same number of rows are not compared, only those of one name (train.src and
-train.tgt).
+train.tgt). Series, in which neighboring rows are alike, are not moved against one another.
 """
 
 import ast
@@ -49,7 +51,7 @@ class RowsOfFilesOutOfStep(Rule, code="DAT136", severity=Severity.WARNING):
 
     def on_rows_out_of_step(self, event: RowsOutOfStep) -> None:
         tree = source_of(event.place.path if event.place else "").tree
-        if event.kind == "order" and event.keyed and _joins_by_key(tree):
+        if event.kind in ("order", "targets") and event.keyed and _joins_by_key(tree):
             return
         if event.kind == "count" and any(
             isinstance(node, ast.keyword) and node.arg == "strict" for node in ast.walk(tree)
@@ -87,6 +89,14 @@ class RowsOfFilesOutOfStep(Rule, code="DAT136", severity=Severity.WARNING):
             )
             fix = "Find the line that is missing or twice; pair the lines with `zip(..., strict=True)`."
             evidence |= {"lines": [first, last], "shift": event.by, "correlation": event.correlation}
+        elif event.kind == "targets":
+            message = (
+                f"Row n of `{event.other}` seems to belong to row n{event.by:+d} of `{event.file}`: a linear probe on "
+                f"the columns of the latter correlates {event.correlation:.2f} with `{event.column}` as they are and "
+                f"{event.moved:.2f} after moving."
+            )
+            fix = "Find the row that is missing or twice at the beginning of one file, and write it again."
+            evidence |= {"column": event.column, "shift": event.by, "correlation": event.correlation}
         else:
             message = (
                 f"The ids in `{event.file}` run from 1 to {event.others - 1} and never name row 0 of the "
