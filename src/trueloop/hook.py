@@ -40,6 +40,7 @@ class Start:
     from_step: int  # 0 for a new run; the step at which a resumed run continues
     notes: tuple[str, ...]  # Decisions and their reasons: 'data: resident on cpu (14.9 MB)'
     folder: str = ""  # The run's folder: runs/NAME
+    line_every: int = 1  # Steps between two lines of a plain log: rows of metrics may come at every step
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,7 +135,7 @@ def test_other_steps_are_only_compared_with_a_number(monkeypatch: pytest.MonkeyP
 
 
 def test_facts_that_wait_on_the_device_are_told_at_the_next_line_of_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
-    at_once = told()
+    at_once = told(statistics_every=0)
     waited: list[int] = []
 
     def only_at_lines(self: EngineObserver, step: int) -> bool:
@@ -143,7 +143,7 @@ def test_facts_that_wait_on_the_device_are_told_at_the_next_line_of_metrics(monk
         return (step + 1) % 20 == 0
 
     monkeypatch.setattr(EngineObserver, "_may_wait", only_at_lines)
-    ear = told(steps=60)
+    ear = told(steps=60, statistics_every=0)
     assert ear.events == at_once.events
     assert waited == [*range(EARLY), 39, 59]
 

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,15 @@ def test_the_log_of_a_run() -> None:
     assert lines[-2:] == ["best       accuracy 0.9850 at step 160", "test       accuracy 0.9700  loss 0.1300"]
 
 
+def test_of_dense_rows_some_become_lines() -> None:
+    to = io.StringIO()
+    log = PlainLog(to)
+    log.started(replace(start(total=120), line_every=50))
+    for step in range(1, 121):
+        log.logged(trained(step))
+    assert re.findall(r"^step +(\d+)/120", to.getvalue(), re.MULTILINE) == ["1", "50", "100", "120"]
+
+
 def test_columns_stand_under_one_another() -> None:
     first, second = said(trained(5, 0.2), trained(195, 0.1))[2:4]
     assert [first.index(word) for word in ("epoch", "loss", "lr")] == [
@@ -71,11 +81,10 @@ def test_a_run_that_did_not_finish_names_the_command_that_goes_on() -> None:
     )  # nothing to go on from
 
 
-def test_the_end_names_the_best_checkpoint_and_the_curves(tmp_path: Path) -> None:
-    (tmp_path / "curves.html").touch()
-    lines = said(ending=finished(best_checkpoint="runs/digits/checkpoints/step-00000160"), folder=tmp_path)
+def test_the_end_names_the_best_checkpoint_and_the_command_that_shows_the_curves() -> None:
+    lines = said(ending=finished(best_checkpoint="runs/digits/checkpoints/step-00000160"), folder="runs/digits")
     assert "best       accuracy 0.9850 at step 160  runs/digits/checkpoints/step-00000160" in lines
-    assert f"curves     {tmp_path / 'curves.html'}" in lines
+    assert "curves     trueloop ui runs/digits" in lines
 
 
 def test_notes_are_lines() -> None:

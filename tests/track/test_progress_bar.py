@@ -60,6 +60,16 @@ def test_it_tells_where_the_run_is_and_how_long_it_takes(clock: Clock) -> None:
     assert second.strip() == "loss 0.2310  accuracy 0.9850  1,740 samples/s  data 1%  412 MB"
 
 
+def test_it_is_there_before_the_first_step(clock: Clock) -> None:
+    to = Terminal()
+    bar = ProgressBar(to, clock=clock, width=110)
+    bar.started(start(total=760, from_step=76))
+    try:
+        assert re.search(r"digits ━+─+   10%  step 76/760  epoch 3.8", ESCAPES.sub("", to.getvalue()))
+    finally:
+        bar.ended(Ending("failed", 76))
+
+
 def test_the_slow_first_steps_do_not_count_for_the_time_left(clock: Clock) -> None:
     bar = ProgressBar(Terminal(), clock=clock, width=110)
     bar.start = start(total=150)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import final
 
 from trueloop.engine.nonfinite_guard import Guard
+from trueloop.engine.row_schedule import RowSchedule
 from trueloop.engine.state import State
 from trueloop.engine.stop import Stop
 from trueloop.recipe.recipe import Recipe
@@ -21,6 +22,7 @@ class Cadence:
     state: State
     stop: Stop
     guard: Guard
+    rows: RowSchedule
     replays: bool = False  # Are several steps replayed at once, so that the host learns their outcome later?
 
     def at_end(self) -> bool:
@@ -33,7 +35,7 @@ class Cadence:
         return bool(every) and self.state.step % (every or 1) == 0
 
     def time_to_log(self) -> bool:
-        return self._is_due(self.recipe.log_every) or self.at_end() or self.guard.room == 0
+        return self.rows.is_due(self.state.step) or self.at_end() or self.guard.room == 0
 
     def time_to_evaluate(self, ends_epoch: bool) -> bool:
         every = self.recipe.evaluate_every

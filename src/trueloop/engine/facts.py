@@ -1,8 +1,8 @@
 """Events of the training loop, so that the rules of `check` also check `trueloop train`.
 
-The observer inspects the first steps, then the steps that log metrics, and one step in `statistics_every` for layer
-statistics. Every other step costs three integer comparisons. Results stay on the device, or are copied asynchronously,
-until a step at which the host synchronizes anyway: one of the first three, or one that logs metrics.
+The observer inspects the first steps, then one step in `log_every`, and those of the layer statistics. Every other step
+costs three integer comparisons. Results stay on the device, or are copied asynchronously, until a step at which the
+host synchronizes anyway: one of the first three, or one that logs metrics.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from trueloop.engine.accounts import Accounts, Units
 from trueloop.engine.batches import Window
 from trueloop.engine.layers import LayerLook, Reading, during_forward
 from trueloop.engine.loss_facts import ACTIVATIONS, Activation, loss_facts
+from trueloop.engine.row_schedule import metrics_schedule, row_interval, statistics_schedule
 from trueloop.event import SCALE_FREE, Backward, EpochStarted, Event, GradientsMeasured, Place, RunStarted, Stepped
 from trueloop.hook import Row
 from trueloop.measure.model import model_seen
@@ -84,7 +85,9 @@ class EngineObserver:
     def __init__(self, loop: Parts, state: State, *, replays: bool = False) -> None:
         self.loop, self.model, self.state = loop, loop.model, state
         self.began = self.next = state.step
-        self.lines = loop.recipe.statistics_every if replays else loop.recipe.log_every
+        self.rows = metrics_schedule(loop.recipe.log_every, replays=replays)
+        self.statistics = statistics_schedule(loop.recipe.statistics_every, replays=replays)
+        self.lines = self.statistics.every if replays else row_interval(loop.recipe.log_every)
         """Most steps between two inspected steps. With CUDA graphs an inspected step costs as much as twenty."""
         self.compiled = _is_compiled(loop)
         self._step = -1  # The step that is being inspected; -1: none
@@ -164,11 +167,10 @@ class EngineObserver:
 
     def _after(self, step: int) -> int:
         """The next step to inspect after `step`."""
-        recipe = self.loop.recipe
         if step + 1 < EARLY or self._accounts is not None:
             return step + 1
         line = _next_due(self.lines, max(step + 1, self._last + APART)) if self.lines else self.loop.total_steps - 1
-        statistics = _next_due(recipe.statistics_every, step + 1) if recipe.statistics_every else line
+        statistics = self.statistics.next_due(step + 2) - 1 if self.statistics.every else line  # counted from 1 there
         return max(step + 1, min(line, statistics, self.loop.total_steps - 1))
 
     # -- the forward --
@@ -179,8 +181,7 @@ class EngineObserver:
         if not self._introduced:
             self._introduced = True
             self._events += self._introduction()
-        every = self.loop.recipe.statistics_every
-        self._layers = LayerLook(self.model) if every and (step == 0 or self._is_due(every, step)) else None
+        self._layers = LayerLook(self.model) if self.statistics.is_due(step + 1) else None
         if self._layers is not None and self.compiled and not self._noted:
             self.loop.hooks.noted("layers: activations are not measured: hooks would compile a compiled model again")
             self._noted = True
@@ -251,13 +252,13 @@ class EngineObserver:
         if self._has_facts(step):
             self._glimpses.append(self._glimpse(step, taken))
             self._last = step
-            if self._may_wait(step):
-                self.tell()
+        if (self._glimpses or self._readings) and self._may_wait(step):
+            self.tell()
         self.next = self._after(step)
 
     def _may_wait(self, step: int) -> bool:
-        line = self._is_due(self.loop.recipe.log_every, step)
-        return self.loop.device.type == "cpu" or step - self.began < MEASURED or line or self._is_last(step)
+        row = self.rows.is_due(step + 1)
+        return self.loop.device.type == "cpu" or step - self.began < MEASURED or row or self._is_last(step)
 
     def _glimpse(self, step: int, taken: bool) -> _Glimpse:
         with_gradient = [id(parameter) for parameter in self.loop.parameters if parameter.grad is not None]

@@ -1,4 +1,4 @@
-"""Statistics of each layer, every `statistics_every` steps: gradient norms, weight updates and activations.
+"""Statistics of each layer at some steps (`row_schedule.py`): gradient norms, weight updates and activations.
 
 Everything is reduced on the device. The few results are copied asynchronously and read when the host next synchronizes
 with the device. This uses no random numbers, changes nothing and keeps no tensor of the training.

@@ -25,6 +25,7 @@ from trueloop.engine.programs.choose import choose_program
 from trueloop.engine.programs.own_step import OwnStep
 from trueloop.engine.programs.program import Program
 from trueloop.engine.recovery import Recovery
+from trueloop.engine.row_schedule import metrics_schedule
 from trueloop.engine.state import State
 from trueloop.engine.stop import Stop, StopTogether
 from trueloop.engine.stream_batches import StreamBatches
@@ -59,7 +60,8 @@ class Loop:
         if isinstance(parts.batches, StreamBatches):
             parts.batches.loop = self  # its batches may be made by the model as it is then
         replays = self.program.replays
-        self.cadence = Cadence(parts.recipe, parts.total_steps, self.state, self.stop, parts.guard, replays)
+        rows = metrics_schedule(parts.recipe.log_every, replays=replays)
+        self.cadence = Cadence(parts.recipe, parts.total_steps, self.state, self.stop, parts.guard, rows, replays)
         self.log = TrainingLog(parts, self.state, self.cadence)
         self.validation = Validation(parts, self.state, self.stop, self.log)
         self.hooks = HookCalls(self)

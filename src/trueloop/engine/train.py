@@ -60,7 +60,6 @@ def train(loop: Loop) -> Ending:
             state.clock += window.steps * (not overflow)  # a step that the scaler skipped does not move the schedule
             state.advance(window.ends_epoch, window.steps)
             samples += window.samples
-
             look = not taken or cadence.time_to_look(window.ends_epoch)
             if look and loop.recovery.handle_nonfinite(overflow=overflow):
                 continue  # the run ends here, or went back to a checkpoint
@@ -76,6 +75,7 @@ def train(loop: Loop) -> Ending:
             loop.hooks.after_step(evaluated=evaluated, ends_epoch=window.ends_epoch)
             saved = cadence.time_to_save(evaluated) or best
             if saved:
+                observer.tell()  # a run that is resumed here has written all rows before it
                 loop.save()
             if loop.asked_to_stop(evaluated=evaluated):
                 loop.leave(saved=saved)

@@ -16,7 +16,7 @@ from trueloop.engine.running_means import RunningMeans
 from trueloop.engine.state import State
 from trueloop.hook import Row
 
-__all__ = ["TrainingLog"]
+__all__ = ["SHOWN", "TrainingLog"]
 
 SHOWN: Final = 0.5  # seconds between two signs of life, for the displays
 SHOWN_BY_DEVICE: Final = 1.0  # the same where the host waits for the device to read the loss

@@ -184,8 +184,8 @@ class Recipe:
     """Only deterministic operations: repeated runs are bit-identical."""
 
     # -- when --
-    log_every: int = 50
-    """Steps between two rows of metrics; in between, the host does not wait for the device."""
+    log_every: int | None = None
+    """Steps between two rows of metrics; None: 1 up to step 100, 10 up to step 1,000, then 50."""
     evaluate_every: int | None = None
     """Steps between two evaluations; None: at the end of each epoch."""
     evaluation_batch: int | None = None
@@ -196,8 +196,8 @@ class Recipe:
     """Steps between two checkpoints; None: after each evaluation."""
     keep: int = 2
     """How many of the last checkpoints are kept, besides the best."""
-    statistics_every: int = 500
-    """Steps between two rows of layer statistics (gradients, updates, activations); 0: never."""
+    statistics_every: int | None = None
+    """Steps between two rows of layer statistics; None: after 1, 2, 4, 8 ... steps and every 100; 0: never."""
 
     # -- besides --
     trackers: tuple[Literal["tensorboard", "wandb", "mlflow"], ...] = ("tensorboard",)

@@ -30,7 +30,6 @@ def recipe() -> Recipe:
         schedule="linear",
         epochs=8,
         batch=64,
-        log_every=100,
     )
 
 

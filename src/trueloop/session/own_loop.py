@@ -30,9 +30,11 @@ from trueloop.doctor.watch import observe
 from trueloop.engine.checkpoints import Checkpoints
 from trueloop.engine.loader_stream import LoaderStream
 from trueloop.engine.own_groups import rates_by_name
+from trueloop.engine.row_schedule import line_interval, metrics_schedule
 from trueloop.engine.running_means import RunningMeans
 from trueloop.engine.stop import Stop, catch_signals
 from trueloop.engine.stream_shares import OwnBatches
+from trueloop.engine.training_log import SHOWN
 from trueloop.errors import BadCheckpoint, Misuse, did_you_mean
 from trueloop.finding import Finding
 from trueloop.hook import AGAIN, Ending, Hook, Row, Start, log_to, stop_logging_to
@@ -60,7 +62,7 @@ def session(
     steps: int,
     runs: str | Path = "runs",
     save_every: int = 500,
-    log_every: int = 50,
+    log_every: int | None = None,
     keep: int = 2,
     metric: str = "",
     hyperparameters: Mapping[str, Any] | None = None,
@@ -73,8 +75,10 @@ def session(
 
     `parts`, by any names: what changes while you train and has a state_dict (model, optimizer, scheduler, scaler), and
     `loader`, any DataLoader. `metric`: selects the best checkpoint; empty: the first that `evaluated` gets. `hooks`:
-    what shows the run; None: a progress bar in a terminal, else a plain log. `rules`: check it as `trueloop check`."""
-    for word, value in (("steps", steps), ("save_every", save_every), ("log_every", log_every), ("keep", keep)):
+    what shows the run; None: a progress bar in a terminal, else a plain log. `log_every`: steps between two rows of
+    metrics; None: as in `trueloop train`. `rules`: check it as `trueloop check`."""
+    every = 1 if log_every is None else log_every
+    for word, value in (("steps", steps), ("save_every", save_every), ("log_every", every), ("keep", keep)):
         if not isinstance(value, int) or value < 1:
             raise Misuse(f"{word} cannot be {value!r}: it is a whole number, 1 or more. Nothing was run.")
     if Path(name).name != name or name.startswith("."):
@@ -98,7 +102,7 @@ class Session:
         self,
         path: Path,
         recipe: dict[str, Any],
-        every: tuple[int, int, int],
+        every: tuple[int, int | None, int],
         metric: str,
         trackers: tuple[str, ...],
         hooks: Iterable[Hook] | None,
@@ -111,6 +115,7 @@ class Session:
         self.best_step: int | None = None
         self.memory: dict[str, Any] = {}  # Your own values: tensors and plain values, saved with each checkpoint
         self._recipe, (self._save_every, self._log_every, self._keep) = recipe, every
+        self._rows = metrics_schedule(self._log_every)
         self._trackers, self._hooks, self._rules = trackers, hooks, rules
         self._parts: dict[str, Any] = {name: part for name, part in parts.items() if part is not None}
         loader = self._parts.get("loader")
@@ -125,7 +130,7 @@ class Session:
         self._evaluated_before: int | None = None  # and of that in the checkpoint
         self._interrupted = False  # The loop was left because of a signal
         self._new_best = False
-        self._clock = time.perf_counter()
+        self._clock = self._shown = time.perf_counter()
         self._logged = 0
 
     # -- around the loop --
@@ -201,7 +206,8 @@ class Session:
         names = " and ".join(type(model).__name__ for model in models) or "no model"
         size = sum(parameter.numel() for model in models for parameter in model.parameters())
         counts = (0, self.total, self._per_epoch or self.total, self.step)
-        return Start(self.path.name, names, size, str(self._means.device), *counts, notes, str(self.path))
+        lines = line_interval(self._log_every)
+        return Start(self.path.name, names, size, str(self._means.device), *counts, notes, str(self.path), lines)
 
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> None:
         self._stack.close()
@@ -241,8 +247,10 @@ class Session:
         for step in range(self.step, 0 if self._over else self.total):
             self.step = step + 1
             yield step
-            if self.step % self._log_every == 0 or self.step == self.total:
+            if self._rows.is_due(self.step) or self.step == self.total:
                 self._log_row()
+            else:
+                self._show_progress()
             self._agree()
             self._checkpoints_due()
             if self._stop.agreed:
@@ -303,6 +311,12 @@ class Session:
 
     def _is_higher_better(self) -> bool:
         return not any(word in self.metric for word in LOWER)
+
+    def _show_progress(self) -> None:
+        """By time, without values: nobody waits for the device."""
+        if (now := time.perf_counter()) - self._shown >= SHOWN:
+            self._shown = now
+            self._listeners.hooks.progressed(Row("train", self.step, self.epoch, {}))
 
     def _log_row(self) -> None:
         """Rows end where a checkpoint may: a resumed run has the same ones."""

@@ -20,6 +20,7 @@ from trueloop.engine.collapse import FIRST_CHECKED_EPOCH, Baseline, CollapseChec
 from trueloop.engine.constant_baseline import constant_answer
 from trueloop.engine.loop import Loop
 from trueloop.engine.preflight import check_before_training, machine_problems
+from trueloop.engine.row_schedule import line_interval
 from trueloop.engine.schedule import lr_note
 from trueloop.engine.stop import Interrupted, catch_signals
 from trueloop.engine.torch_settings import pick_device
@@ -275,7 +276,8 @@ def _begin(
     model, size = parts.strategy.kind(parts.model).__name__, sum(each.numel() for each in parts.model.parameters())
     counts = (parts.batches.samples, parts.total_steps, parts.batches.steps_per_epoch, loop.state.step)
     session.begun = True
-    parts.hooks.started(Start(folder.path.name, model, size, str(parts.device), *counts, notes, str(folder.path)))
+    shown = (notes, str(folder.path), line_interval(parts.recipe.log_every))
+    parts.hooks.started(Start(folder.path.name, model, size, str(parts.device), *counts, *shown))
 
 
 def _go_back(loop: Loop, folder: RunFolder, changes: Changes) -> None:

@@ -24,7 +24,7 @@ class PlainLog(Hook):
 
     def __init__(self, to: TextIO | None = None) -> None:
         self.to: TextIO | None = to or sys.stdout
-        self.total = 0
+        self.total, self.every = 0, 1
         self.folder = ""
         self.begun = time.monotonic()
         self.last: float | None = None  # when the last row was printed
@@ -32,6 +32,7 @@ class PlainLog(Hook):
 
     def started(self, start: Start) -> None:
         self.total, self.folder, self.begun = start.total_steps, start.folder, time.monotonic()
+        self.every = start.line_every
         for line in opening(start):
             self._say(line)
 
@@ -39,14 +40,23 @@ class PlainLog(Hook):
         if row.kind in ("layers", "test"):  # too much for a line; `closing` prints the test
             return
         if row.kind == "train":
+            if self._is_between(row.step):
+                return
             self._say("  ".join([self._where(row), *metrics(row), *speed(row)]))
         else:
             self.valid = row if row.kind == "valid" else self.valid
             self._say("  ".join([f"{row.kind}  step {row.step}", *metrics(row), *(["best"] if row.best else [])]))
 
+    def _is_between(self, step: int) -> bool:
+        """True for one of many rows, soon after the last line."""
+        return step % self.every != 0 and step != self.total and not self._was_quiet()
+
+    def _was_quiet(self) -> bool:
+        return self.last is None or time.monotonic() - self.last >= QUIET
+
     def progressed(self, row: Row) -> None:
         """A line soon after the first step, and where log_every rows are rare."""
-        if self.last is None or time.monotonic() - self.last >= QUIET:
+        if self._was_quiet():
             self._say("  ".join([self._where(row), *metrics(row)]))
 
     def _where(self, row: Row) -> str:

@@ -50,6 +50,7 @@ class ProgressBar(Hook):
         self.live = Live(console=self.console, auto_refresh=False, transient=True, get_renderable=self._picture)
         self.live.start()
         self.console.show_cursor(True)  # a killed run must not leave a terminal without one
+        self._draw()  # before the first step, which may take long
 
     def logged(self, row: Row) -> None:
         if row.kind == "train":
@@ -101,9 +102,10 @@ class ProgressBar(Hook):
             self.console.quiet = True
 
     def _picture(self) -> Group:
-        if self.start is None or self.row is None:
+        if self.start is None:
             return Group()
-        start, row = self.start, self.row
+        start = self.start
+        row = self.row or Row("train", start.from_step, start.from_step / max(1, start.steps_per_epoch), {})
         share = min(1.0, row.step / max(1, start.total_steps))
         step = f"step {row.step:,}/{start.total_steps:,}"
         text = f"{100 * share:4.0f}%  {step}  epoch {row.epoch:.1f}  {self._left(row.step)}".rstrip()

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import ClassVar, Final, final
 
+from trueloop.engine.row_schedule import row_interval
 from trueloop.recipe.recipe import Recipe
 from trueloop.results.tune import OBJECTIVES, Changes, Objective
 from trueloop.tune.machine_facts import MachineFacts
@@ -167,7 +168,7 @@ class StepsPerReplay(Knob):
             return []
         # A remainder of the logging interval is replayed one by one.
         most = min(MOST, facts.samples // recipe.batch)
-        fitting = [steps for steps in range(4, most + 1) if recipe.log_every % steps == 0]
+        fitting = [steps for steps in range(4, most + 1) if row_interval(recipe.log_every) % steps == 0]
         chosen = dict.fromkeys([*sorted(fitting, reverse=True)[:TRIED], 32])
         return [{"steps_per_replay": steps} for steps in chosen if steps != recipe.steps_per_replay and steps <= most]
 

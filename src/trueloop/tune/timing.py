@@ -18,6 +18,7 @@ from trueloop.data.source import Batch, Source, Splits
 from trueloop.engine.build_model import build_model
 from trueloop.engine.loop import Loop
 from trueloop.engine.read_data import read_data
+from trueloop.engine.row_schedule import row_interval
 from trueloop.hook import Hook, Row
 from trueloop.measure.randomness import fence
 from trueloop.recipe.recipe import DataRequest, Recipe
@@ -176,7 +177,7 @@ def calibrate_interval(subject: TrialRecipe) -> int:
     if ending is not None:
         raise RuntimeError(f"the training ended early: {ending}")
     gc.collect()  # reference cycles: its model must not count in the next peak
-    return interval(median(calibration.steps[1:]), subject.recipe.log_every)
+    return interval(median(calibration.steps[1:]), row_interval(subject.recipe.log_every))
 
 
 def interval(step_seconds: float, own: int) -> int:

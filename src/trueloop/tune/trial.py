@@ -22,6 +22,7 @@ from typing import Any, Final, TextIO, final
 
 import torch
 
+from trueloop.engine.row_schedule import row_interval
 from trueloop.errors import TrueloopError
 from trueloop.recipe.recipe import DataRequest, Recipe
 from trueloop.recipes.catalogue import find_recipe
@@ -48,7 +49,7 @@ caches."""
 def full_replays(every: int, recipe: Recipe) -> int:
     """Steps between two rows of metrics, rounded up to full replays; the recipe's own interval is not changed."""
     steps = recipe.steps_per_replay
-    if recipe.program != "cuda_graphs" or every == recipe.log_every:
+    if recipe.program != "cuda_graphs" or every == row_interval(recipe.log_every):
         return every
     return -(-every // steps) * steps
 

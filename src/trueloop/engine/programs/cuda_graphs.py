@@ -29,6 +29,7 @@ from trueloop.engine.programs.device_update import DeviceUpdate
 from trueloop.engine.programs.eager import Eager, refuse_own_form
 from trueloop.engine.programs.graph_recorder import CudaGraphRecorder, GraphRecorder, Work
 from trueloop.engine.programs.program import Program
+from trueloop.engine.row_schedule import row_interval
 from trueloop.engine.schedule import set_rate
 from trueloop.engine.state import State
 from trueloop.errors import BadRecipe
@@ -79,7 +80,7 @@ class CudaGraphs(Program):
         self.gathers_inside = not self.loads and parts.splits.augment is None
         self.update = DeviceUpdate(parts.optimizer, parts.guard.fused_step, compiled=parts.recipe.compile != "off")
         # steps of the recordings, rising from 1
-        self.lengths = replay_lengths(parts.recipe.steps_per_replay, parts.recipe.log_every)
+        self.lengths = replay_lengths(parts.recipe.steps_per_replay, row_interval(parts.recipe.log_every))
         self._rates = torch.zeros(0)
         self._recorded: dict[tuple[int, int], _Slots] = {}
         self._rows: dict[int, Batch] = {}  # by samples of a batch: batches of the longest replay
@@ -266,7 +267,7 @@ class CudaGraphs(Program):
         if samples < recipe.batch:
             return 1
         avoided = [batch for epoch, batch in guard.avoided if epoch == state.epoch and batch > state.batch]
-        intervals = (recipe.log_every, recipe.evaluate_every, recipe.save_every)
+        intervals = (row_interval(recipe.log_every), recipe.evaluate_every, recipe.save_every)
         ends = [next_look - state.step, parts.total_steps - state.step, guard.room]
         ends += [batch - state.batch for batch in (parts.batches.samples // recipe.batch, *avoided)]
         ends += [every - state.step % every for every in intervals if every]
