@@ -65,14 +65,19 @@ class Breaking(Hook):
             raise self.error
 
 
-def test_a_run_leaves_its_metrics_its_curves_and_what_tensorboard_reads(tmp_path: Path) -> None:
+def test_a_run_leaves_its_metrics_its_console_and_what_tensorboard_reads(tmp_path: Path) -> None:
     listening = Listening()
     done = train(RECIPE, runs=tmp_path, hooks=[listening])
     assert done.ending.reason == "finished"
     rows = list(read_rows(done.folder))
     assert [row.step for row in rows if row.kind == "train"] == list(range(2, 25, 2))
     assert [row.kind for row in rows][-1] == "test"
-    assert "<svg" in (done.folder / "curves.html").read_text(encoding="utf-8")
+    console = (done.folder / "console.log").read_text(encoding="utf-8").splitlines()
+    assert console[0].startswith("tiny: ")
+    assert [line.split("  ")[0] for line in console if line.startswith("step")] == [
+        f"step {step:>2}/24" for step in range(2, 25, 2)
+    ]
+    assert console[-1] == f"curves     trueloop ui {done.folder}"
     assert len(list((done.folder / "tensorboard").iterdir())) == 1
     assert listening.start is not None
     assert listening.start.folder == str(done.folder)
@@ -120,7 +125,7 @@ def test_an_error_in_a_run_ends_the_hooks_and_is_raised(tmp_path: Path) -> None:
         train(RECIPE, runs=tmp_path, hooks=[listening, Breaking(6, ZeroDivisionError())])
     (ending,) = listening.endings
     assert ending.reason == "failed"
-    assert (tmp_path / "tiny" / "curves.html").is_file()  # what was learned until then
+    assert "step  6/24" in (tmp_path / "tiny" / "console.log").read_text(encoding="utf-8")
 
 
 # -- refused before anything runs --

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -191,9 +191,10 @@ def _run(
     delivery.take_stdout()
     register_exit_handler()
     with _fixes(program, target, options) as tried:
-        verdict, error = examine(program, watch)
-        if error is not None:
-            show(error)
+        with nullcontext() if run is None else run.console():
+            verdict, error = examine(program, watch)
+            if error is not None:
+                show(error)
         everything = verdict if run is None else replace(verdict, run_folder=run.shown)
         verdict = baseline.without_known(everything)
         if tried is not None and not delivery.in_terminal:

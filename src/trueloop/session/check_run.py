@@ -3,6 +3,7 @@
 runs/NAME/run.json            kind "check"; script, arguments, git commit, machine, status, steps, exit code
           metrics.jsonl       rows as in a run of `trueloop train`: see track/thin_metrics.py
           report.json         the findings, as `trueloop check --format json` prints them; rewritten with each new one
+          console.log         the end of what the script printed: see track/console_file.py
           step_program.json   what a sampled step computed: see track/step_program_file.py
           lock                held while the script runs
 
@@ -15,8 +16,8 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Self, final
 
@@ -30,6 +31,7 @@ from trueloop.results.check import Outcome, Verdict
 from trueloop.session.folder import RunFolder
 from trueloop.session.git_state import git_state
 from trueloop.session.machine import machine
+from trueloop.track.console_file import copy_output
 from trueloop.track.step_program_file import KINDS, StepProgramFile
 from trueloop.track.thin_metrics import ThinMetrics
 
@@ -78,6 +80,13 @@ class CheckRun(RunRecord):
             return None, f"{why}. The script is checked all the same, without a run folder."
 
     # -- while it runs --
+
+    @contextmanager
+    def console(self) -> Iterator[None]:
+        """What the script prints is kept too."""
+        with copy_output(self.folder, sys.stdout, sys.stderr) as copy:
+            yield
+        self._failure = self._failure or copy.failure
 
     def add_rows(self, rows: list[Row]) -> None:
         if os.getpid() != self._pid:

@@ -1,9 +1,9 @@
-"""Who listens to a run: metrics file, curves, trackers, rules and display; one audience, in its first process."""
+"""Who listens to a run: metrics file, trackers, rules and displays; one audience, in its first process."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO, cast
 
 from trueloop.finding import Finding
 from trueloop.hook import Hook, Hooks
@@ -11,9 +11,10 @@ from trueloop.recipe.recipe import Recipe, describe
 from trueloop.session.baseline import Marks
 from trueloop.session.folder import RunFolder
 from trueloop.session.live_checks import LiveChecks
-from trueloop.track.curves import Curves
+from trueloop.track.console_file import ConsoleFile
 from trueloop.track.display import choose_display
 from trueloop.track.metrics import MetricsFile
+from trueloop.track.plain_log import PlainLog
 from trueloop.track.trackers import open_trackers
 from trueloop.usercode.settings import load_settings
 
@@ -64,11 +65,12 @@ def listen(
     """`recipe`: for trackers. `continues`: also below its baseline."""
     if folder.guest:
         return Listeners(Hooks())
-    shown = list(hooks) if hooks is not None else [choose_display()]
+    console = PlainLog(cast(TextIO, ConsoleFile(folder.path)))
+    shown = [*(hooks if hooks is not None else [choose_display()]), console]
     note = Hooks(*shown).noted
     opened, notes = open_trackers(trackers, folder.path, recipe, note)
     checks = LiveChecks(folder.path, note, load_settings(Path.cwd()), own_step=own_step)
     marks = Marks(folder, note, continues=continues)
     saves = FirstCheckpoint(folder)
-    every = Hooks(MetricsFile(folder.path), saves, Curves(folder.path, note), *opened, checks, marks, *shown)
+    every = Hooks(MetricsFile(folder.path), saves, *opened, checks, marks, *shown)
     return Listeners(every, tuple(notes), checks)

@@ -2,15 +2,13 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Final
 
 from trueloop.hook import AGAIN, Ending, Row, Start
 from trueloop.report.units import duration, number
 
-__all__ = ["CURVES", "closing", "metrics", "opening", "speed"]
+__all__ = ["closing", "metrics", "opening", "speed"]
 
-CURVES: Final = "curves.html"  # the page of curves, in the run's folder
 _OWN_WORDS: Final = ("samples_per_second", "data_wait", "memory_mb", "gradient_norm", "seconds")
 """Values of a training row that `speed` prints, or that only the files keep."""
 
@@ -59,8 +57,8 @@ def closing(ending: Ending, folder: str, seconds: float, valid: Row | None = Non
         yield f"best       none: validation {ending.metric} is {number(valid.values[ending.metric])}"
     if ending.test:
         yield "test       " + "  ".join(f"{name} {number(value)}" for name, value in _loss_last(ending.test).items())
-    if folder and (Path(folder) / CURVES).is_file():
-        yield f"curves     {Path(folder) / CURVES}"
+    if folder and ending.step:
+        yield f"curves     trueloop ui {folder}"
     told = any(words in ending.message for words in ("trueloop resume", AGAIN))
     if folder and ending.step and ending.reason in ("signal", "failed") and not told:
         yield f"resume     trueloop resume {folder}"
