@@ -1,4 +1,5 @@
-"""How fast `trueloop ui` is: to start, to list 1,000 runs, to open a run of 1,000,000 steps. Prints seconds.
+"""How fast `trueloop ui` is: to start, to list 1,000 runs, to open a run of 1,000,000 steps. Prints wall seconds,
+and CPU seconds of the server: these hold on a busy machine too.
 
 python benchmarks/ui.py            the server's side: from the command to the answers
 python benchmarks/ui.py --browser  also in Chromium: until the table and the curves are drawn
@@ -15,9 +16,10 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 STEPS = 1_000_000
 RUNS = 1_000
@@ -38,9 +40,26 @@ def write_run(folder: Path, steps: int, every: int = 1, *, lr: float = 1e-3, see
             )
 
 
+class Server(NamedTuple):
+    address: str
+    pid: int
+    opened: float  # seconds from the command to the first answer
+
+    def cpu(self) -> float:
+        """Seconds of all its threads so far (Linux)."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def timed(self, *paths: str) -> str:
+        """Fetches them."""
+        wall, cpu = time.perf_counter(), self.cpu()
+        for path in paths:
+            fetch(self.address + path)
+        return f"{time.perf_counter() - wall:.2f} s ({self.cpu() - cpu:.2f} s CPU)"
+
+
 @contextmanager
-def serving(folder: Path) -> Iterator[tuple[str, float]]:
-    """(address, seconds from the command to the first answer)."""
+def serving(folder: Path) -> Iterator[Server]:
     began = time.perf_counter()
     command = [sys.executable, "-m", "trueloop", "ui", str(folder)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
@@ -48,7 +67,7 @@ def serving(folder: Path) -> Iterator[tuple[str, float]]:
         assert process.stdout is not None
         address = process.stdout.readline().split()[0]
         fetch(address)
-        yield address, time.perf_counter() - began
+        yield Server(address, process.pid, time.perf_counter() - began)
     finally:
         process.terminate()
         process.wait()
@@ -58,12 +77,6 @@ def fetch(address: str) -> bytes:
     with urllib.request.urlopen(address) as answer:
         data: bytes = answer.read()
         return data
-
-
-def timed(action: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    action()
-    return time.perf_counter() - began
 
 
 def in_browser(address: str, selector: str) -> float:
@@ -93,25 +106,23 @@ def main() -> None:
         write_run(long / "million", STEPS)
         size = (long / "million" / "metrics.jsonl").stat().st_size
         print(f"load of this machine    {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-        with serving(many) as (address, opened):
-            print(f"start to first answer   {opened:.2f} s")
-            first, again = (timed(lambda: fetch(address + "api/runs")) for _ in range(2))
-            print(f"list {RUNS:,} runs         {first:.2f} s, then {again:.2f} s")
+        with serving(many) as server:
+            print(f"start to first answer   {server.opened:.2f} s ({server.cpu():.2f} s CPU)")
+            print(f"list {RUNS:,} runs         {server.timed('api/runs')}, then {server.timed('api/runs')}")
             if options.browser:
-                print(f"  drawn in Chromium     {in_browser(address, 'table.runs tbody tr'):.2f} s")
-        with serving(long) as (address, _):
+                print(f"  drawn in Chromium     {in_browser(server.address, 'table.runs tbody tr'):.2f} s")
+        with serving(long) as server:
+            began, cpu = time.perf_counter(), server.cpu()
             both = ("api/run?run=million", "api/curves?run=million")
-            first = timed(lambda: [fetch(address + path) for path in both])
-            print(f"open {STEPS:,} steps    {first:.2f} s ({size / 1e6:.0f} MB)")
-            began = time.perf_counter()
-            while not json.loads(fetch(address + "api/curves?run=million&series=train/loss"))["complete"]:
+            print(f"open {STEPS:,} steps    {server.timed(*both)}, {size / 1e6:.0f} MB")
+            while not json.loads(fetch(server.address + "api/curves?run=million&series=train/loss"))["complete"]:
                 time.sleep(0.1)
-            print(f"  every row is read     {first + time.perf_counter() - began:.2f} s")
+            print(f"  every row is read     {time.perf_counter() - began:.2f} s ({server.cpu() - cpu:.2f} s CPU)")
             zoom = "api/curves?run=million&series=train/loss&from=500000&to=500500"
-            print(f"  a zoom, every point   {timed(lambda: fetch(address + zoom)):.3f} s")
+            print(f"  a zoom, every point   {server.timed(zoom)}")
         if options.browser:
-            with serving(long) as (address, _):
-                drawn = in_browser(address + "#/run/million", ".panel .plot[data-drawn]")
+            with serving(long) as server:
+                drawn = in_browser(server.address + "#/run/million", ".panel .plot[data-drawn]")
                 print(f"  drawn in Chromium     {drawn:.2f} s")
 
 

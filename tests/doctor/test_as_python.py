@@ -26,8 +26,9 @@ def _run(folder: Path, *words: str) -> Ended:
 
 
 def both(folder: Path, *words: str) -> tuple[Ended, Ended]:
-    """`python train.py` and `trueloop check train.py`."""
-    return _run(folder, *words), _run(folder, "-m", "trueloop", "check", "--no-run", *words)
+    """`python train.py` and `trueloop check train.py`, with its run folder where the script does not look."""
+    runs = str(folder.with_name(f"{folder.name}-runs"))
+    return _run(folder, *words), _run(folder, "-m", "trueloop", "check", "--runs", runs, *words)
 
 
 def write(file: Path, text: str) -> None:

@@ -204,6 +204,16 @@ def test_a_full_disk_ends_the_folder_and_not_the_script(tmp_path: Path) -> None:
     assert summary_of(tmp_path / "runs" / "train").step == 16
 
 
+def test_a_console_that_cannot_be_written_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run, _ = CheckRun.create(tmp_path, "train", "train.py", (), named=False)
+    assert run is not None
+    (run.folder / "console.log").mkdir()
+    with run.console():
+        print("printed")
+    assert capsys.readouterr().out == "printed\n"
+    assert run.failure().startswith(f"the run folder {tmp_path / 'train'} is incomplete (console.log: ")
+
+
 def test_where_nothing_can_be_written_the_script_is_checked_all_the_same(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("a file")
     run, why = CheckRun.create(tmp_path / "runs", "train", "train.py", (), named=False)
@@ -270,6 +280,9 @@ def test_the_command_keeps_a_run_unless_it_is_told_not_to(tmp_path: Path) -> Non
     assert "run folder" not in check("--no-run")
     assert not (tmp_path / "runs").exists()
     assert check().endswith("; run folder runs/train\n")
+    console = (tmp_path / "runs" / "train" / "console.log").read_text(encoding="utf-8").splitlines()
+    assert [line.split(" loss")[0] for line in console[:2]] == ["epoch 0", "epoch 1"]
+    assert len(console) == 3  # what the script printed, not the report
     check("--runs", "elsewhere", "--name", "mine")
     assert (tmp_path / "elsewhere" / "mine" / "metrics.jsonl").is_file()
     (tmp_path / "pyproject.toml").write_text("[tool.trueloop]\nruns = false\n")

@@ -30,7 +30,7 @@ __all__ = [
     "summary_in",
 ]
 
-SPARK: Final = 24  # Points of the small curve
+SPARK: Final = 16  # Points of the small curve: reading their rows is most of the time of a list of 1,000 runs
 LONGEST: Final = 120  # Characters of a value in the table
 _BLOCKS, _BLOCK = 16, 8 << 10  # Rows are sampled from so many blocks of so many bytes
 _TRAIN, _LAYERS = b'{"kind": "train"', b'{"kind": "layers"'
