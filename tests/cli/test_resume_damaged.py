@@ -10,26 +10,30 @@ import pytest
 from trueloop.cli.main import main
 
 
+WRONG = "the value of 'origin' cannot be right. Nothing was done"
+NO_RECIPE = "it names no recipe. Nothing was run"
+
+
 @pytest.mark.parametrize(
-    "origin",
+    ("origin", "why"),
     [
-        5,
-        "digits",
-        [],
-        {},
-        {"recipe": "digits"},
-        {"recipe": 3, "arguments": {}, "settings": {}},
-        {"recipe": "digits", "arguments": [], "settings": {}},
+        (5, WRONG),
+        ("digits", WRONG),
+        ([], WRONG),
+        ({}, NO_RECIPE),
+        ({"recipe": "digits"}, NO_RECIPE),
+        ({"recipe": 3, "arguments": {}, "settings": {}}, NO_RECIPE),
+        ({"recipe": "digits", "arguments": [], "settings": {}}, NO_RECIPE),
     ],
 )
 def test_an_origin_that_names_no_recipe_is_one_sentence(
-    tmp_path: Path, origin: object, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, origin: object, why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "run.json").write_text(json.dumps({"kind": "train", "origin": origin}), encoding="utf-8")
     kept = tmp_path / "checkpoints" / "step-00000001"
     kept.mkdir(parents=True)
     assert main(["resume", str(tmp_path)]) == 4
     said = capsys.readouterr().err
-    assert "it names no recipe. Nothing was run" in said
+    assert why in said
     assert "Traceback" not in said
     assert kept.is_dir()

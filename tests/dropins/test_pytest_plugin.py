@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 import tomllib
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.conftest import in_child
+from trueloop.dropins.pytest_plugin import leave_asserts_alone
 
 pytest_plugins = ["pytester"]
 
@@ -178,3 +181,28 @@ def test_pytest_finds_the_plugin_by_its_entry_point() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["entry-points"]["pytest11"] == {"trueloop": PLUGIN}
     assert callable(import_module(PLUGIN).pytest_addoption)
+
+
+def test_asserts_of_trueloop_are_not_rewritten() -> None:
+    """Where the entry point is installed, pytest marks the whole package."""
+    assert in_child(_marked_then_loaded) == ["AssertionRewritingHook", "SourceFileLoader"]
+
+
+def test_other_packages_stay_marked() -> None:
+    finder: Any = type("Finder", (), {})()
+    finder._must_rewrite, finder._marked_for_rewrite_cache = {"trueloop", "other"}, {"trueloop.run": True}
+    leave_asserts_alone([object(), finder])
+    assert (finder._must_rewrite, finder._marked_for_rewrite_cache) == ({"other"}, {})
+
+
+def _marked_then_loaded() -> list[str]:
+    """Which loaders find a module of ours: marked as pytest marks it, then unmarked by the plugin."""
+    hook: Any = next(each for each in sys.meta_path if type(each).__name__ == "AssertionRewritingHook")
+    found = []
+    hook._marked_for_rewrite_cache.clear()
+    for act in (lambda: hook._must_rewrite.add("trueloop"), lambda: leave_asserts_alone(sys.meta_path)):
+        act()
+        spec = importlib.util.find_spec("trueloop.__main__")
+        assert spec is not None
+        found.append(type(spec.loader).__name__)
+    return found

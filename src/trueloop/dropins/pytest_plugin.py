@@ -1,14 +1,17 @@
-"""`pytest --trueloop`: the option and its settings. Every pytest run imports this file, so it imports nothing itself;
+"""`pytest --trueloop`: the option and its settings. Every pytest run imports this file, so it imports next to nothing;
 the checks, and torch, are loaded only if they are asked for."""
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pytest
 
-__all__ = ["pytest_addoption", "pytest_configure"]
+__all__ = ["leave_asserts_alone", "pytest_addoption", "pytest_configure"]
 
 MODES: Final = ("error", "warn")
 OPTIONS: Final = (
@@ -22,6 +25,7 @@ SEVERITIES: Final = ("error", "warning", "advice")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    leave_asserts_alone(sys.meta_path)
     group = parser.getgroup("trueloop")
     for name, mode, help in OPTIONS:
         group.addoption(name, action="store_const", const=mode, dest="trueloop", help=help)
@@ -42,3 +46,13 @@ def pytest_configure(config: pytest.Config) -> None:
     from trueloop.dropins.pytest_checks import PytestChecks
 
     config.pluginmanager.register(PytestChecks(mode, fail_on), "trueloop-checks")
+
+
+def leave_asserts_alone(finders: Iterable[object]) -> None:
+    """pytest rewrites the asserts of each module of a package that has a plugin. Ours has no tests in it: rewritten, it
+    would be compiled anew in each pytest run, and `runpy` could not execute it."""
+    for finder in finders:
+        marked = getattr(finder, "_must_rewrite", None)
+        if isinstance(marked, set):
+            marked.discard("trueloop")
+            getattr(finder, "_marked_for_rewrite_cache", {}).clear()
