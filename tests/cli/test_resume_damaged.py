@@ -9,7 +9,6 @@ import pytest
 
 from trueloop.cli.main import main
 
-
 WRONG = "the value of 'origin' cannot be right. Nothing was done"
 NO_RECIPE = "it names no recipe. Nothing was run"
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from tests.conftest import in_child
 from trueloop.dropins.pytest_plugin import leave_asserts_alone
@@ -67,6 +68,7 @@ def _run(pytester: pytest.Pytester, *words: str, text: str = TESTS) -> tuple[dic
     pytester.makepyfile(test_it=text)
 
     def work() -> tuple[dict[str, int], str]:
+        torch.seed()  # as in a new process, whatever earlier tests have set
         ran = pytester.runpytest_inprocess(*LOADED, "-W", "default", *words)
         return (ran.parseoutcomes() if ran.ret < 2 else {}), "\n".join([*ran.outlines, *ran.errlines])
 
