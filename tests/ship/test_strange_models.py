@@ -218,7 +218,7 @@ class ByNumber(Plain):
 def test_of_a_sample_or_two_larger_batches_are_made_for_the_trial(tmp_path: Path, count: int) -> None:
     made = exported(Plain, splits(ROWS[:count]), tmp_path)
     assert made.verification is not None
-    assert (made.verification.samples, made.verification.batches) == (count, (1, 2, 7))
+    assert (made.verification.samples, made.verification.batches) == (count, (1, 2, 7, 130))
     with pytest.raises(CannotExport, match="does not give the model's outputs"):
         exported(ByNumber, splits(ROWS[:count]), tmp_path / "other")
 

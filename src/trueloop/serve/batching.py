@@ -334,9 +334,11 @@ def _refuse(answer: asyncio.Future[list[Sample]], refused: Refused) -> None:
 
 
 def _rows(outputs: Sequence[Array], samples: int, artifact: Artifact) -> list[Sample]:
-    """A row of each of `artifact.sample_outputs`. Raises ValueError if there is not one row per sample."""
+    """A row of each of `artifact.sample_outputs`; what a model returns beyond its description is left out. Raises
+    ValueError if there is not one row per sample."""
     chosen = set(artifact.sample_outputs)
-    kept = [array for array, port in zip(outputs, artifact.outputs, strict=True) if port in chosen]
+    named = zip(outputs[: len(artifact.outputs)], artifact.outputs, strict=True)
+    kept = [array for array, port in named if port in chosen]
     for array in kept:
         if np.shape(array)[:1] != (samples,):
             raise ValueError(f"the model returns shape {np.shape(array)} for {samples} samples")
