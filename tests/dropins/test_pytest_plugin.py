@@ -198,7 +198,7 @@ def test_other_packages_stay_marked() -> None:
 
 
 def _marked_then_loaded() -> list[str]:
-    """Which loaders find a module of ours: marked as pytest marks it, then unmarked by the plugin."""
+    """Which loaders find a module of trueloop: marked as pytest marks it, then unmarked by the plugin."""
     hook: Any = next(each for each in sys.meta_path if type(each).__name__ == "AssertionRewritingHook")
     found = []
     hook._marked_for_rewrite_cache.clear()

@@ -50,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def leave_asserts_alone(finders: Iterable[object]) -> None:
     """pytest rewrites the asserts of each module of a package that has a plugin. Ours has no tests in it: rewritten, it
-    would be compiled anew in each pytest run, and `runpy` could not execute it."""
+    would be compiled again in each pytest run, and `runpy` could not execute it."""
     for finder in finders:
         marked = getattr(finder, "_must_rewrite", None)
         if isinstance(marked, set):
