@@ -55,7 +55,7 @@ tutorial.say("""
 The first question is not why, but what: code, settings, machine, or data?
 """)
 
-tutorial.run("trueloop compare yesterday today", shows=["data: train", "validation loss differs"])
+tutorial.run("trueloop compare yesterday today", shows=["data: train", "training loss differs"])
 
 tutorial.say("""
 Machine and settings are the same. The data are not: as many rows, other values (the digest is of samples that both

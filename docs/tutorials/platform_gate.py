@@ -53,7 +53,7 @@ tutorial.run(
 )
 
 tutorial.say("""
-`advice` is stricter still, `never` only reports. A wrong command is told apart from a finding: code 4, and nothing was
+`advice` is stricter still, `never` only reports. A wrong command has a code of its own: 4, and nothing was
 run. [All exit codes](../exit-codes.md).
 """)
 
