@@ -3,6 +3,7 @@ with their reason."""
 
 from __future__ import annotations
 
+import gc
 import math
 from dataclasses import replace
 from typing import Any
@@ -15,6 +16,7 @@ from trueloop.checkpoint.store import Memory
 from trueloop.data.source import Splits
 from trueloop.data.tensors import Tensors
 from trueloop.engine.loop import Loop
+from trueloop.engine.programs.graph_recorder import CudaGraphRecorder
 from trueloop.engine.train import train
 from trueloop.errors import BadRecipe
 from trueloop.hook import Ending, Hook, Row
@@ -177,3 +179,37 @@ def test_the_host_waits_for_the_device_only_where_metrics_are_read() -> None:
 
     graphs.take = watched  # type: ignore[method-assign]
     assert train(loop).reason == "finished"
+
+
+def _add_one(numbers: Tensor) -> None:
+    numbers.add_(1)
+
+
+def test_garbage_of_an_earlier_run_does_not_invalidate_a_recording() -> None:
+    """Destroying a graph is forbidden while another is recorded, and the collector may run at any allocation."""
+    recorder = CudaGraphRecorder(torch.device("cuda"))
+    numbers = torch.ones(4, device="cuda")
+    recorder.warm_up(lambda: _add_one(numbers))
+
+    def leave_garbage() -> None:
+        earlier = CudaGraphRecorder(torch.device("cuda"))
+        cycle: list[Any] = [earlier.record(lambda: _add_one(numbers))]
+        cycle.append(cycle)
+
+    def work() -> None:
+        for _ in range(50):
+            numbers.add_(1)
+            _ = [[] for _ in range(50)]  # allocations, each of which may start the collector
+
+    thresholds = gc.get_threshold()
+    gc.disable()
+    leave_garbage()
+    gc.set_threshold(1, 1, 1)
+    gc.enable()
+    try:
+        replay = recorder.record(work)
+    finally:
+        gc.set_threshold(*thresholds)
+    before = numbers.clone()
+    replay()
+    assert torch.equal(numbers, before + 50)

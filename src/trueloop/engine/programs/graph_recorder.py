@@ -1,7 +1,9 @@
 """Work that is recorded once and replayed: by CUDA graphs, or, without such a device, by repeating it (the fake)."""
 
+import gc
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, final
 
 import torch
@@ -42,7 +44,8 @@ class CudaGraphRecorder(GraphRecorder):
     def record(self, work: Work) -> Work:
         graph = torch.cuda.CUDAGraph()
         try:
-            with torch.cuda.graph(graph, pool=self._pool):
+            # thread_local: a loader's thread that pins memory meanwhile would invalidate the recording.
+            with _garbage_kept(), torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
                 work()
         except RuntimeError:
             # A failed recording leaves the device's random generator in capture mode, which refuses every later draw.
@@ -52,6 +55,20 @@ class CudaGraphRecorder(GraphRecorder):
         self._pool = self._pool or graph.pool()
         replay: Work = graph.replay
         return replay
+
+
+@contextmanager
+def _garbage_kept() -> Iterator[None]:
+    """Garbage of an earlier run (its graphs, events, pinned memory) that is collected during a recording invalidates
+    it: such calls are forbidden then."""
+    gc.collect()
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 @final
