@@ -131,8 +131,9 @@ docs: .venv/ready  ## write every page that is made from the code: rules, fields
 	$(BIN)/python -m tests.site.python_page
 	$(BIN)/python -m tests.site.llms_page
 
-pictures: .venv/ready  ## write the picture of a finding, from the real report on examples/broken_training.py
+pictures: .venv/ready  ## write the pictures of the README: the report on examples/broken_training.py, two pages of `trueloop ui` (needs Chromium)
 	$(BIN)/python -m tests.site.picture
+	$(BIN)/python -m tests.site.ui_pictures
 
 tutorials: .venv/ready  ## run the steps of every tutorial and write their pages
 	$(BIN)/python -m tests.site.tutorial

@@ -29,8 +29,9 @@ def test_the_readme_is_one_screen_of_short_lines() -> None:
     assert [line for line in lines if len(line) > 120] == []
 
 
-def test_the_readme_shows_the_picture_and_the_two_commands_of_the_set_up() -> None:
-    assert "](docs/pictures/finding.svg)" in README
+def test_the_readme_shows_the_pictures_and_the_two_commands_of_the_set_up() -> None:
+    for name in ("finding.svg", "ui-run.png", "ui-compare.png"):
+        assert f"](docs/pictures/{name})" in README
     assert re.search(r"^    pip install trueloop\b.*\n    trueloop check train\.py", README, re.M)
     assert len(re.findall(r"^- \*\*", README, re.M)) == 5
 

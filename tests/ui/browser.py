@@ -67,15 +67,14 @@ def shown_problems(page: Any) -> list[str]:
 def serving(folder: Path) -> Iterator[str]:
     """The address of `trueloop ui FOLDER`, run as a user runs it."""
     command = [sys.executable, "-m", "trueloop", "ui", str(folder)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        assert line.startswith("http://127.0.0.1:"), line
-        yield line.split()[0]
-    finally:
-        process.terminate()
-        process.wait(timeout=60)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            assert line.startswith("http://127.0.0.1:"), line
+            yield line.split()[0]
+        finally:
+            process.terminate()
 
 
 needs_chromium = pytest.mark.skipif(not CHROMIUM, reason="no Chromium: apt-get install chromium, or `make ui-test`")
