@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from trueloop.event.base import Event
 
-__all__ = ["CopyNormsInitial"]
+__all__ = ["CopyEvaluatedLast", "CopyNormsInitial"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,3 +14,11 @@ class CopyNormsInitial(Event):
     model: str
     layers: int  # batch norm layers with a running mean of 0 and a variance of 1
     calls: int  # evaluating calls so far
+
+
+@dataclass(frozen=True, slots=True)
+class CopyEvaluatedLast(Event):
+    """A model that holds copies of trained weights (`WeightCopies`) was evaluated after the last step. `place`: the
+    call. At the end of the run."""
+
+    model: str

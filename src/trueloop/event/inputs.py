@@ -219,6 +219,7 @@ class RowsCompared(Event):
     late_windows: int = 0  # of them: they end inside a training window that begins later
     folded: int = 0
     """Rows that were trained on, and are held out now, while rows that were held out before are trained on."""
+    coverage: float = 1.0  # share of the training set that is known: rows that are not known may belong to it
 
 
 @dataclass(frozen=True, slots=True)

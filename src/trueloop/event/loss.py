@@ -6,7 +6,7 @@ from typing import Literal
 from trueloop.event.base import Event, Place
 
 __all__ = ["FittedColumn", "LossAgainstChance", "LossComputed", "LossCurve", "NotFinite", "PredictionsFitted"]
-__all__ += ["ReturnsCredited", "RiskSetsTested", "TargetsBootstrapped"]
+__all__ += ["CtcTargetsRead", "ReturnsCredited", "RiskSetsByRow", "RiskSetsTested", "TargetsBootstrapped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,3 +150,24 @@ class RiskSetsTested(Event):
     rows: int
     events: int
     later: bool  # the set of an event holds the samples of the same or a later time
+
+
+@dataclass(frozen=True, slots=True)
+class RiskSetsByRow(Event):
+    """The gradient of a loss is that of a partial likelihood whose sets follow the order of the rows in the batch, and
+    no column of the batch is sorted. `place`: where the sums over the sets are taken."""
+
+    rows: int
+    events: int
+    shuffled: bool  # the rows come from a sampler or an index without an order
+    unsorted: int  # columns with a different number for most samples: a time may be one of them
+
+
+@dataclass(frozen=True, slots=True)
+class CtcTargetsRead(Event):
+    """The targets of `ctc_loss` in a recorded training step, without padding. `place`: the call."""
+
+    blank: int
+    targets: int
+    blanks: int  # of them: equal to the index of the blank
+    classes: int

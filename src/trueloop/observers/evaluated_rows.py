@@ -43,11 +43,13 @@ class _Trained:
 
     place: Place | None
     digests: set[int] = field(default_factory=set)
+    once: set[int] = field(default_factory=set)  # of them: read once so far
     inner: list[Tensor] = field(default_factory=list)
     """Digests of stretches of numbers that do not end their row: as tensors, because they are many."""
     stretches: int = 0
     levels: set[float] = field(default_factory=set)  # distinct numbers, up to a limit
     calls: int = 0
+    looks: int = 0  # calls whose rows were read
     seen: int = 0
     elements: int = 0
     twins: int = 0  # rows that equal another one of their batch
@@ -62,6 +64,16 @@ class _Trained:
         if len(self.levels) > FEW_LEVELS or not self.twins:
             return 0.0
         return min(1.0, 2 * self.twins / self.seen * len(self.digests) / (self.seen / self.calls))
+
+    def coverage(self) -> float:
+        """Share of the training set that is known, estimated from the rows that were read only once (Good and Turing).
+
+        Where rows are drawn at random, or some calls are not read, a row that is not known may be a training row too.
+        An epoch in which no row comes twice is taken for all of it, if every call was read.
+        """
+        if self.seen == len(self.digests):
+            return float(self.looks == self.calls)
+        return 1 - len(self.once) / self.seen
 
 
 @dataclass(slots=True)
@@ -214,6 +226,7 @@ class EvaluatedRowsObserver(Observer):
                 trained.place,
                 *late,
                 max(line.folded, trained.folds.rescaled()),
+                trained.coverage(),
             )
 
 
@@ -251,7 +264,13 @@ def _rows(tensors: list[Tensor]) -> list[int]:
 def _train(trained: _Trained, tensors: list[Tensor]) -> None:
     rows = _rows(tensors)
     trained.folds.train(rows, tensors[0])
-    trained.digests.update(rows)
+    trained.looks += 1
+    for row in rows:
+        if row in trained.digests:
+            trained.once.discard(row)
+        else:
+            trained.digests.add(row)
+            trained.once.add(row)
     trained.seen += len(rows)
     trained.elements += tensors[0].numel()
     trained.twins += sum(count for count in Counter(rows).values() if count > 1)

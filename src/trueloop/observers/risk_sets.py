@@ -1,4 +1,4 @@
-"""Which samples share a partial likelihood: the ones still at risk, or the ones that have already left?
+"""Which samples share a partial likelihood: the ones still at risk, the ones that have already left, or any others?
 
 The gradient of a Cox loss tells it, however the loss is spelled. For each sample, it holds the sum of one over the
 risk of all sets that the sample is in. Along the time of the samples that sum grows where sets hold those who are
@@ -10,12 +10,13 @@ from typing import Final
 
 import torch
 from torch import Tensor
+from torch.utils.data import RandomSampler, SubsetRandomSampler, WeightedRandomSampler
 
-from trueloop.event import Place, RiskSetsTested
+from trueloop.event import Place, RiskSetsByRow, RiskSetsTested
 from trueloop.measure.risk import direction_of
 from trueloop.measure.tensors import is_plain, is_readable, tensors_in
 from trueloop.observers.observer import Observer
-from trueloop.taps.calls import BackwardCall, ModuleCall, OperationCall, ProgramStart
+from trueloop.taps.calls import BackwardCall, BatchDrawn, LoaderStart, ModuleCall, OperationCall, ProgramStart
 from trueloop.taps.variables import users_variables
 
 __all__ = ["RiskSetsObserver"]
@@ -26,13 +27,16 @@ VECTORS: Final = 24  # tensors with one number for each sample that are tried
 TESTS: Final = 4
 _SUMS: Final = frozenset({"logcumsumexp", "cumsum", "logsumexp", "log"})
 _ORDERS: Final = ("argsort", "sort")
+_SHUFFLING: Final = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
 
 
 class RiskSetsObserver(Observer):
-    emits = (RiskSetsTested,)
+    emits = (RiskSetsByRow, RiskSetsTested)
 
     def prepare(self) -> None:
         self._tests = 0
+        self._shuffling: set[int] = set()  # loaders that draw in a random order
+        self._shuffled = False  # the latest batch is from one of them
         self._clear(False)
 
     def _clear(self, on: bool) -> None:
@@ -48,6 +52,13 @@ class RiskSetsObserver(Observer):
 
     def program_ended(self, _: ProgramStart) -> None:
         self._clear(False)
+
+    def loader_started(self, start: LoaderStart) -> None:
+        if isinstance(getattr(start.loader, "sampler", None), _SHUFFLING):
+            self._shuffling.add(self.bus.ordinal("loader", start.loader))
+
+    def batch_drawn(self, drawn: BatchDrawn) -> None:
+        self._shuffled = drawn.number in self._shuffling
 
     def module_call_ended(self, call: ModuleCall) -> None:
         output = next(tensors_in(call.output, 1), None)
@@ -102,3 +113,30 @@ class RiskSetsObserver(Observer):
                     place = self._ordered or self._summed
                     self.emit(RiskSetsTested, place, self._rows, int(event.sum()), later)
                     return
+        self._test_rows(scores, gradients, flags, vectors)
+
+    def _test_rows(self, scores: Tensor, gradients: Tensor, flags: list[Tensor], vectors: list[Tensor]) -> None:
+        """Do the sets follow the order of the rows, which is the order of no column?"""
+        others = [vector for vector in vectors if len(vector.unique()) >= ROWS]
+        rows = torch.arange(self._rows, dtype=torch.double)
+        if any(map(_is_sorted, others)):
+            return
+        indexed = any(_is_index(vector) for vector in others)
+        for event in flags:
+            if direction_of(scores, gradients, event, rows) is not None:
+                unsorted = sum(not _is_index(vector) for vector in others)
+                self.emit(
+                    RiskSetsByRow, self._summed, self._rows, int(event.sum()), indexed or self._shuffled, unsorted
+                )
+                return
+
+
+def _is_sorted(vector: Tensor) -> bool:
+    steps = vector.diff()
+    return bool((steps >= 0).all() or (steps <= 0).all())
+
+
+def _is_index(vector: Tensor) -> bool:
+    """Different whole numbers, the numbers of rows."""
+    whole = bool((vector == vector.round()).all() and (vector >= 0).all())
+    return whole and len(vector.unique()) == len(vector)

@@ -15,11 +15,11 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from trueloop.event import Place, WeightCopies
+from trueloop.event import CopyEvaluatedLast, Place, WeightCopies
 from trueloop.measure.parameters import parameters_of
 from trueloop.measure.tensors import evenly_spaced, is_plain, is_readable, memory_of, tensors_in
 from trueloop.observers.observer import Observer
-from trueloop.taps.calls import OperationCall, ProgramStart
+from trueloop.taps.calls import ModuleCall, OperationCall, ProgramStart, RunEnd
 
 __all__ = ["WeightCopiesObserver"]
 
@@ -47,7 +47,7 @@ class _Pair:
 
 
 class WeightCopiesObserver(Observer):
-    emits = (WeightCopies,)
+    emits = (CopyEvaluatedLast, WeightCopies)
 
     def prepare(self) -> None:
         self._pairs: dict[int, _Pair] = {}  # by the memory of the copy
@@ -61,6 +61,24 @@ class WeightCopiesObserver(Observer):
         self._copy_behind: dict[int, tuple[weakref.ref[Tensor], weakref.ref[Tensor]]] = {}
         """What was computed from which other tensor of the user's, by identity."""
         self._on = False
+        self._holders: dict[tuple[int, int], bool] = {}  # whether a model holds copies, by its number and theirs
+        self._evaluated: tuple[int, str, Place | None] | None = None  # step, model and line of its latest evaluation
+
+    # -- models that hold the copies --
+
+    def module_call_started(self, call: ModuleCall) -> None:
+        known = self.objects.model(call.module) if self._pairs and not call.grad else None
+        if known is None:
+            return
+        key = (known.number, len(self._pairs))
+        if key not in self._holders:
+            self._holders[key] = any(memory_of(p) in self._pairs for p in call.module.parameters() if is_plain(p))
+        if self._holders[key]:
+            self._evaluated = (self.bus.step, known.name, call.place)
+
+    def run_ended(self, end: RunEnd) -> None:
+        if self._evaluated is not None and self._evaluated[0] == self.bus.step:
+            self.emit(CopyEvaluatedLast, self._evaluated[2], self._evaluated[1])
 
     # -- programs --
 

@@ -27,10 +27,11 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: a score on training rows only, unless they are named validation or test, or on all of them; one function
-that scores both sets, batch by batch; rows that are evaluated first and trained on later; targets that a model computes
-for its own training (Q-learning); folds whose weights are reset before each of them; the past of a validation window,
-if its last steps are new; rows with few distinct values, which are equal by chance.
+Not reported: a score on training rows only, unless they are named validation or test, or on all of them; a part of the
+training set of which some rows were not drawn yet (the gallery of a nearest-neighbor search); one function that scores
+both sets, batch by batch; rows that are evaluated first and trained on later; targets that a model computes for its own
+training (Q-learning); folds whose weights are reset before each of them; the past of a validation window, if its last
+steps are new; rows with few distinct values, which are equal by chance.
 """
 
 from typing import Final
@@ -45,6 +46,7 @@ SHARE: Final = 0.05
 WHOLE: Final = 0.9  # of the training rows
 WINDOWS: Final = 0.5
 LEAST_WINDOWS: Final = 32
+UNKNOWN: Final = 2.0  # times the share of the training set that is not known: rows that are drawn more seldom
 LATE: Final = 8  # windows that a training window continues: no window of another time has one
 
 
@@ -65,7 +67,7 @@ class TrainingRowsEvaluated(Rule, code="DAT119", severity=Severity.ERROR):
             return
         if event.alternating or event.shared >= WHOLE * event.training_rows:
             return
-        rows = max(event.mixed, event.named)
+        rows = event.named if _may_be_training_set(event) else max(event.mixed, event.named)
         if rows >= ROWS and rows >= SHARE * event.rows and rows > 3 * event.expected:
             yield self.finding(
                 event,
@@ -91,3 +93,8 @@ class TrainingRowsEvaluated(Rule, code="DAT119", severity=Severity.ERROR):
                 evidence={"windows": windows, "inside_training": known, "share": round(share, 3),
                           "training_at": event.training_place},
             )  # fmt: skip
+
+
+def _may_be_training_set(event: RowsCompared) -> bool:
+    """The rows that were not trained on are no more than those of the training set that were not drawn yet."""
+    return event.shared >= (1 - UNKNOWN * (1 - event.coverage)) * event.rows

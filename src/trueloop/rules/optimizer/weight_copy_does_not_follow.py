@@ -7,7 +7,8 @@ average, a target network, a teacher. Measured is what the update does, however 
 
 - the copy shares its memory with the weights, so each update averages a weight with itself;
 - each update moves the copy away from the weights;
-- the update leaves the copy exactly as it was, or would need more than a hundred times the run to follow;
+- the update leaves the copy exactly as it was, or covers less than a sixteenth of the distance in the whole run;
+- the copy is evaluated after the last step, and most of it is still the initial weights;
 - the update computes the average of copy and weight into a new tensor that nothing reads, and the copy stays.
 
 Why it hurts
@@ -28,15 +29,17 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: copies that follow by any share, tensors that are not close to the weights when first seen (momentum,
-importance weights), copies that are replaced now and then as a whole, and updates that make a new tensor.
+Not reported: copies that follow by any share and are not what is evaluated in the end (targets of a training, keys of
+contrastive learning), runs that load weights or change them little (fine-tuning), a decay that starts low, tensors that
+are not close to the weights when first seen (momentum, importance weights), copies that are replaced now and then as a
+whole, and updates that make a new tensor.
 """
 
 import ast
 from typing import Final
 
-from trueloop.event import Place, RunEnded, Stepped, WeightCopies
-from trueloop.rules.rule import Finding, Findings, Rule, Severity, plural
+from trueloop.event import CopyEvaluatedLast, Place, RunEnded, StateMatched, Stepped, WeightCopies
+from trueloop.rules.rule import Finding, Findings, Rule, Severity, on_line, plural
 from trueloop.usercode.source import source_of
 
 __all__ = ["WeightCopyDoesNotFollow"]
@@ -48,6 +51,9 @@ STILL_LOOKS: Final = 3
 STEPS: Final = 200
 COVERED_BY_NOW: Final = 0.01  # The same, in a run that was cut off
 COVERED: Final = 0.06  # Share of the distance, over the whole run
+COVERED_IF_EVALUATED: Final = 0.4  # The same, of a copy that is evaluated in the end
+LONG: Final = 500  # Steps: shorter runs of a slow average are trials
+FAR: Final = 0.3  # Distance of a copy from the trained weights that makes it another model
 
 
 class WeightCopyDoesNotFollow(Rule, code="OPT120", severity=Severity.ERROR):
@@ -55,9 +61,17 @@ class WeightCopyDoesNotFollow(Rule, code="OPT120", severity=Severity.ERROR):
 
     def __init__(self) -> None:
         self._looks: list[WeightCopies] = []
+        self._evaluated: CopyEvaluatedLast | None = None
+        self._loaded = False
 
     def on_stepped(self, event: Stepped) -> None:
         """A run with steps was checked."""
+
+    def on_state_matched(self, event: StateMatched) -> None:
+        self._loaded |= event.from_file and event.step == 0
+
+    def on_copy_evaluated_last(self, event: CopyEvaluatedLast) -> None:
+        self._evaluated = event
 
     def on_weight_copies(self, event: WeightCopies) -> Findings:
         if event.shared:
@@ -91,9 +105,11 @@ class WeightCopyDoesNotFollow(Rule, code="OPT120", severity=Severity.ERROR):
         share = max(look.most for look in looks)
         covered = 1 - (1 - min(1.0, share)) ** end.step if share >= 0 else 1.0
         still = all(look.unchanged == look.copies for look in looks)
-        if not still and covered >= (COVERED if end.reason == "finished" else COVERED_BY_NOW):
-            return
         event = looks[-1]
+        if not still and covered >= (COVERED if end.reason == "finished" else COVERED_BY_NOW):
+            if self._is_evaluated(end) and covered <= COVERED_IF_EVALUATED:
+                yield self._slow(event, share, covered, end.step)
+            return
         if still and all(look.lost for look in looks):
             yield self._lost(event, end.step)
             return
@@ -105,6 +121,25 @@ class WeightCopyDoesNotFollow(Rule, code="OPT120", severity=Severity.ERROR):
             evidence={"copies": event.copies, "follow": share, "steps": end.step, "distance": event.distance},
             severity=Severity.WARNING,
         )
+
+    def _is_evaluated(self, end: RunEnded) -> bool:
+        """The copy that is evaluated in the end is another model than the trained one, and began as random weights."""
+        whole = end.reason == "finished" and end.step >= LONG
+        return whole and self._evaluated is not None and not self._loaded and self._looks[-1].distance >= FAR
+
+    def _slow(self, event: WeightCopies, share: float, covered: float, steps: int) -> Finding:
+        evaluated = self._evaluated.place if self._evaluated is not None else None
+        return self.finding(
+            event,
+            f"The averaged model that is evaluated{on_line(evaluated, event.place)} after the last step is still "
+            f"{1 - covered:.0%} its initial weights: an update covers {share:.2g} of the distance, and the run has "
+            f"{steps} steps.",
+            fix=f"Choose a decay that fits the run: 1 - decay of at least {5 / steps:.1g}, or one that starts low and "
+            "grows.",
+            evidence={"copies": event.copies, "follow": share, "steps": steps, "initial": round(1 - covered, 3),
+                      "distance": event.distance, "evaluated": evaluated},
+            severity=Severity.WARNING,
+        )  # fmt: skip
 
     def _lost(self, event: WeightCopies, steps: int) -> Finding:
         return self.finding(
