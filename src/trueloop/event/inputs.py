@@ -16,6 +16,7 @@ __all__ += [
     "TokensCounted",
     "UnknownSymbols",
 ]
+__all__ += ["BoxCorners", "BoxesCompared", "OwnTargetColumn"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,3 +337,36 @@ class SoftTargetsCompared(Event):
     renamed: float  # the same, if each label is given by the class that most of its rows have
     codes: tuple[tuple[int, int], ...]  # labels with that class, where it is a different one; empty if not one to one
     live: bool = False  # a model computes them in each step: it may still be untrained
+
+
+@dataclass(frozen=True, slots=True)
+class BoxCorners:
+    """Of rows of four numbers: the third minus the first, or the fourth minus the second: the sizes of boxes."""
+
+    rows: int
+    reversed: int  # negative differences
+    size: float  # median of the positive ones
+    reversed_size: float  # median of the negative ones, without their sign
+    smallest: float  # without sign
+
+
+@dataclass(frozen=True, slots=True)
+class BoxesCompared(Event):
+    """Rows of four numbers at one position of the batches of loaders. `place`: the loop of the training loader. At the
+    end of the run."""
+
+    training: tuple[BoxCorners, BoxCorners]  # of both axes: (first, third) and (second, fourth)
+    evaluation: tuple[BoxCorners, BoxCorners]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTargetColumn(Event):
+    """The columns of training rows with class labels, beside evaluated rows. `place`: the evaluating call. At the end
+    of the run."""
+
+    column: int | None  # whose values have one label in training, and several in evaluation; None: no such column
+    training_rows: int
+    rows: int = 0  # of them: with a value that has only one label
+    values: int = 0
+    new_rows: int = 0  # evaluated rows with one of these values
+    contrary: int = 0  # of them: with a different label

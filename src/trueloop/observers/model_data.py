@@ -12,12 +12,21 @@ from typing import Any, Final, Literal, NamedTuple, TypeGuard
 import torch
 from torch import Tensor, nn
 
-from trueloop.event import AnswersCompared, InputsSummarized, Labels, Place, RowsApart, TargetsSummarized
+from trueloop.event import (
+    AnswersCompared,
+    InputsSummarized,
+    Labels,
+    OwnTargetColumn,
+    Place,
+    RowsApart,
+    TargetsSummarized,
+)
 from trueloop.measure.answers import Answers, judge
 from trueloop.measure.apart import rows_apart
 from trueloop.measure.columns import as_table, column_facts, is_noise
 from trueloop.measure.layout import order_in_memory
 from trueloop.measure.probe import differs_by_call, probe, transfer
+from trueloop.measure.pure_values import pure_column
 from trueloop.measure.rows import digests, uniform_batches
 from trueloop.measure.tensors import evenly_spaced, is_plain, is_readable
 from trueloop.observers.observer import Observer
@@ -87,7 +96,7 @@ class _Targets:
 
 
 class ModelDataObserver(Observer):
-    emits = (InputsSummarized, TargetsSummarized, AnswersCompared)
+    emits = (InputsSummarized, TargetsSummarized, AnswersCompared, OwnTargetColumn)
 
     def prepare(self) -> None:
         self._calls: Counter[tuple[int, Phase]] = Counter()
@@ -229,6 +238,7 @@ class ModelDataObserver(Observer):
             if entry.rows and (model, position) not in self._brought_along:
                 self._summarize(model, position, phase, entry)
         self._compare_answers()
+        self._compare_columns()
         for (model, place), targets in self._targets.items():
             evaluated = targets.values["evaluation"] or self._compared.get(model, [])
             labels = [_labels(targets.values["training"]), _labels(evaluated)]
@@ -255,6 +265,22 @@ class ModelDataObserver(Observer):
             self.emit(AnswersCompared, entry.place, model, name, found.kind, found.rows, found.score, found.chance,
                       found.relation, relation, evaluated.step, found.moved,
                       apart=_apart(trained, entry) if failed else None)  # fmt: skip
+
+    def _compare_columns(self) -> None:
+        """Does a column hold the labels of its own training rows?"""
+        for (model, position, phase), entry in self._inputs.items():
+            trained = self._inputs.get((model, position, "training"))
+            if phase == "training" or trained is None or (model, position) in self._brought_along:
+                continue
+            found = _new_pairs(trained, entry)
+            if found is not None and found[0].classes and found[0].rows.dtype.is_floating_point:
+                one, new = found
+                pure = pure_column(one.rows, one.targets, new.rows, new.targets)
+                if pure is None:
+                    self.emit(OwnTargetColumn, entry.place, None, len(one.rows))
+                else:
+                    self.emit(OwnTargetColumn, entry.place, pure.column, len(one.rows), pure.rows, pure.values,
+                              pure.new_rows, pure.contrary)  # fmt: skip
 
     def _summarize(self, model: int, position: int, phase: Phase, entry: _Input) -> None:
         rows = torch.cat(entry.rows)
@@ -371,13 +397,22 @@ def _apart(trained: _Input | None, entry: _Input) -> RowsApart | None:
 
 def _transferred(trained: _Input | None, entry: _Input) -> dict[str, Any]:
     """How well a probe of the training rows predicts the targets of evaluated rows."""
-    one, other = None if trained is None else _pairs(trained), _pairs(entry)
-    if one is None or other is None or one.classes != other.classes or one.rows.shape[1:] != other.rows.shape[1:]:
+    pairs = None if trained is None else _new_pairs(trained, entry)
+    if pairs is None:
         return {}
+    one, new = pairs
+    found = transfer(one.rows, one.targets, new.rows, new.targets, one.classes)
+    return {} if found is None else {"transferred": found.score, "transferred_rows": found.rows}
+
+
+def _new_pairs(trained: _Input, entry: _Input) -> tuple[_Pairs, _Pairs] | None:
+    """Training rows, and evaluated rows that were not trained on, with their targets."""
+    one, other = _pairs(trained), _pairs(entry)
+    if one is None or other is None or one.classes != other.classes or one.rows.shape[1:] != other.rows.shape[1:]:
+        return None
     known = set(digests(one.rows))
     new = [index for index, digest in enumerate(digests(other.rows)) if digest not in known]
-    found = transfer(one.rows, one.targets, other.rows[new], other.targets[new], one.classes) if new else None
-    return {} if found is None else {"transferred": found.score, "transferred_rows": found.rows}
+    return (one, other._replace(rows=other.rows[new], targets=other.targets[new])) if new else None
 
 
 def _paired(entry: _Input) -> tuple[Tensor | None, bool]:

@@ -117,7 +117,7 @@ class RiskSetsObserver(Observer):
 
     def _test_rows(self, scores: Tensor, gradients: Tensor, flags: list[Tensor], vectors: list[Tensor]) -> None:
         """Do the sets follow the order of the rows, which is the order of no column?"""
-        others = [vector for vector in vectors if len(vector.unique()) >= ROWS]
+        others = [vector for vector in vectors if len(torch.unique(vector)) >= ROWS]
         rows = torch.arange(self._rows, dtype=torch.double)
         if any(map(_is_sorted, others)):
             return
@@ -139,4 +139,4 @@ def _is_sorted(vector: Tensor) -> bool:
 def _is_index(vector: Tensor) -> bool:
     """Different whole numbers, the numbers of rows."""
     whole = bool((vector == vector.round()).all() and (vector >= 0).all())
-    return whole and len(vector.unique()) == len(vector)
+    return whole and len(torch.unique(vector)) == len(vector)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from trueloop.event import Place, SoftTargetsCompared
 from trueloop.measure.tensors import is_plain, is_readable, tensors_in
@@ -18,6 +18,7 @@ EVERY: Final = 8  # later ones
 MOST_ROWS: Final = 8192
 ON_DEVICE: Final = 6
 CLASSES: Final = (3, 200)  # fewest and most
+SAME: Final = 1e-4  # distance of standardized rows: rounding
 SURE: Final = 1.5  # largest share of a row, over an equal share
 _LABELS: Final = ("cross_entropy", "nll_loss")
 _SCORES: Final = ("kl_div", "cross_entropy", "mse_loss")
@@ -39,7 +40,7 @@ class SoftTargetsObserver(Observer):
     def prepare(self) -> None:
         self._seen: dict[Place | None, _Seen] = {}
         self._calls: dict[Place | None, int] = {}
-        self._labels: tuple[int, Tensor, Tensor] | None = None  # step, classes given by the outputs, labels
+        self._labels: tuple[int, Tensor, Tensor] | None = None  # step, outputs, labels
         self._scores: tuple[int, Tensor, Tensor, Place | None] | None = None  # the same of scores
 
         self._outputs: tuple[int, list[tuple[int, ...]]] = (-1, [])  # step, and shapes of what models returned in it
@@ -61,22 +62,28 @@ class SoftTargetsObserver(Observer):
         if not (soft or hard) or not is_readable(target) or target.requires_grad:
             return
         number = self._calls[loss.place] = self._calls.get(loss.place, 0) + 1
-        if (number > FIRST and number % EVERY) or (not given.is_cpu and number > ON_DEVICE):
+        if (number > FIRST and self.bus.step % EVERY) or (not given.is_cpu and number > ON_DEVICE):
             return
-        answers = given.detach().argmax(1).cpu()
+        outputs = given.detach().float().cpu().clone()
         if hard:
-            self._labels = (self.bus.step, answers, target.cpu().clone())
+            self._labels = (self.bus.step, outputs, target.cpu().clone())
         else:
-            self._scores = (self.bus.step, answers, target.detach().float().cpu().clone(), loss.place)
+            self._scores = (self.bus.step, outputs, target.detach().float().cpu().clone(), loss.place)
         self._join()
 
     def _join(self) -> None:
         if self._labels is None or self._scores is None or self._labels[0] != self._scores[0]:
             return
-        (_, answers, labels), (_, others, scores, place) = self._labels, self._scores
+        (_, outputs, labels), (_, others, scores, place) = self._labels, self._scores
         self._labels = self._scores = None
-        if len(answers) != len(others) or not torch.equal(answers, others):
+        if outputs.shape[1] != others.shape[1]:
+            return
+        if len(outputs) < len(others):
+            scores = scores[rows] if (rows := _rows_among(outputs, others)) is not None else scores[:0]
+        elif len(outputs) > len(others) or not torch.equal(outputs.argmax(1), others.argmax(1)):
             return  # outputs for other rows
+        if not len(scores):
+            return
         width = scores.shape[1]
         if int(labels.min()) < 0 or int(labels.max()) >= width:
             return
@@ -107,3 +114,16 @@ class SoftTargetsObserver(Observer):
                 codes=moved if one_to_one else (),
                 live=seen.live,
             )  # fmt: skip
+
+
+def _rows_among(outputs: Tensor, others: Tensor) -> Tensor | None:
+    """Where each row of outputs is among others, which may be divided by a temperature or normalized: only some rows
+    have a label. None if a row is not there, or more than once."""
+    one, other = (_standardized(rows) for rows in (outputs, others))
+    near = torch.cdist(one, other) < SAME
+    return near.int().argmax(1) if bool((near.sum(1) == 1).all()) else None
+
+
+def _standardized(rows: Tensor) -> Tensor:
+    rows = rows.double() - rows.double().mean(1, keepdim=True)
+    return nn.functional.normalize(rows, dim=1)

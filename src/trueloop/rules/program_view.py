@@ -89,6 +89,25 @@ class ProgramView:
                     seen.add(source)
                     waiting.append(source)
 
+    def contents(self, value: int) -> list[int]:
+        """The value and what its numbers come from: `randn_like(x)` has only the shape of `x`."""
+        found, waiting = [value], [value]
+        while waiting:
+            maker = self.maker(waiting.pop())
+            if maker is None or maker.name.endswith("_like") or maker.name in RANDOM:
+                continue
+            new = [index for index in dict.fromkeys(maker.inputs) if index not in found]
+            found += new
+            waiting += new
+        return found
+
+    def is_data(self, value: int) -> bool:
+        """Rows of a batch or of the script's tensors, without noise."""
+        sources = self.contents(value)
+        makers = [m for index in sources if (m := self.maker(index)) is not None]
+        random = any(m.name in RANDOM and "int" not in self.values[m.outputs[0]].dtype for m in makers)
+        return not random and any(self.values[index].origin in ("batch", "outside") for index in sources)
+
     def through_views(self, value: int) -> int:
         """The value behind reshapes, casts, copies and dropout."""
         for _ in range(_MOST):

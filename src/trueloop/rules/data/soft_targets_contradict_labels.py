@@ -2,9 +2,10 @@
 
 What it sees
 ------------
-The same outputs go into two losses: one with class labels, one with scores or probabilities of the same classes (a
-distillation). Over many training steps the class with the highest score is that of the label no more often than scores
-of other rows would give it; or each label has, one to one, the highest score at a different class.
+The same outputs go into two losses: one with class labels, for all rows or for the labeled ones, and one with scores
+or probabilities of the same classes (a distillation). Over many training steps the class with the highest score is that
+of the label no more often than scores of other rows would give it; or each label has, one to one, the highest score at
+a different class.
 
 Why it hurts
 ------------

@@ -30,7 +30,7 @@ from math import prod
 from typing import Final
 
 from trueloop.event import Operation, StepProgram
-from trueloop.rules.program_view import RANDOM, VIEWS, ProgramView
+from trueloop.rules.program_view import VIEWS, ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, on_line
 
 __all__ = ["TargetIsUnrelatedNoise"]
@@ -98,30 +98,9 @@ def _noise_of_input(view: ProgramView, target: int) -> int | None:
     shape = view.values[target].shape
     for use in view.program.models:
         for given in use.inputs if use.grad else ():
-            behind = [index for index in _contents(view, given) if view.values[index].shape == shape]
+            behind = [index for index in view.contents(given) if view.values[index].shape == shape]
             draws = [index for index in behind if (m := view.maker(index)) is not None and m.name in _NORMAL]
-            data = [index for index in behind if _is_data(view, index)]
+            data = [index for index in behind if view.is_data(index)]
             if draws and data and target not in draws:
                 return draws[0]
     return None
-
-
-def _is_data(view: ProgramView, value: int) -> bool:
-    """Rows of a batch or of the script's tensors, without noise."""
-    sources = _contents(view, value)
-    makers = [m for index in sources if (m := view.maker(index)) is not None]
-    random = any(m.name in RANDOM and "int" not in view.values[m.outputs[0]].dtype for m in makers)
-    return not random and any(view.values[index].origin in ("batch", "outside") for index in sources)
-
-
-def _contents(view: ProgramView, value: int) -> list[int]:
-    """The value and what its numbers come from: `randn_like(x)` has only the shape of `x`."""
-    found, waiting = [value], [value]
-    while waiting:
-        maker = view.maker(waiting.pop())
-        if maker is None or maker.name.endswith("_like") or maker.name in RANDOM:
-            continue
-        new = [index for index in dict.fromkeys(maker.inputs) if index not in found]
-        found += new
-        waiting += new
-    return found
