@@ -27,7 +27,7 @@ class Sending:
 
 
 def read(sending: Sending, budget: Budget | None = None, **limits: float) -> bytes:
-    with (budget or Budget(100)).share() as share:
+    with (budget or Budget(100, "Too much")).share() as share:
         return asyncio.run(read_body(sending, Limits(**{"body": 10, "timeout": 0.05, **limits}), share))  # type: ignore[arg-type]
 
 
@@ -51,7 +51,7 @@ def test_a_body_that_is_too_large_is_read_to_its_end_and_thrown_away() -> None:
 
 
 def test_what_is_announced_as_too_large_is_refused_before_it_is_kept() -> None:
-    budget = Budget(1)
+    budget = Budget(1, "Too much")
     with pytest.raises(Refused) as refused:
         read(Sending(b"aaaaaaaaaaaa", headers={"content-length": "12"}), budget)
     assert refused.value.status == 413
@@ -71,7 +71,7 @@ def test_who_stops_sending_is_too_slow() -> None:
 
 
 def test_all_bodies_together_have_a_limit_that_is_given_back() -> None:
-    budget = Budget(8)
+    budget = Budget(8, "Too much")
     with pytest.raises(Refused) as refused:
         read(Sending(b"a" * 5, b"b" * 5), budget)
     assert (refused.value.status, budget.taken) == (429, 0)
@@ -85,3 +85,12 @@ def test_all_bodies_together_have_a_limit_that_is_given_back() -> None:
 @pytest.mark.parametrize("said", ["", "x", "-1", "٣", "9" * 30])
 def test_a_length_that_is_none_is_not_believed(said: str) -> None:
     assert read(Sending(b"hello", headers={"content-length": said})) == b"hello"
+
+
+def test_one_that_is_alone_may_hold_more_than_all_together() -> None:
+    budget = Budget(8, "Too much")
+    with budget.share() as large, budget.share() as small:
+        large.take(100)
+        with pytest.raises(Refused, match="Too much: try again in a second"):
+            small.take(1)
+    assert budget.taken == 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trueloop.serve.metrics import Metrics
+from trueloop.serve.metrics import MALFORMED, Metrics
 
 
 def lines(metrics: Metrics) -> dict[str, float]:
@@ -17,9 +17,23 @@ def test_requests_are_counted_by_path_and_status() -> None:
     found = lines(metrics)
     assert found['trueloop_requests_total{path="/predict",status="200"}'] == 2
     assert found['trueloop_requests_total{path="/predict",status="422"}'] == 1
-    assert found["trueloop_predict_seconds_count"] == 3
     assert found['trueloop_predict_seconds_bucket{le="0.0025"}'] == 0
-    assert found['trueloop_predict_seconds_bucket{le="0.005"}'] == 3
+    assert found['trueloop_predict_seconds_bucket{le="0.005"}'] == 2
+
+
+def test_rejections_are_not_among_the_times_of_answers() -> None:
+    metrics = Metrics(lambda: 0, lambda: True)
+    metrics.answered("/predict", 200, 0.2)
+    for status in (422, 429, 499, 503):
+        metrics.answered("/predict", status, 0.0001)
+    found = lines(metrics)
+    assert (found["trueloop_predict_seconds_count"], found["trueloop_predict_seconds_sum"]) == (1, 0.2)
+
+
+def test_requests_without_a_path_have_a_label_of_their_own() -> None:
+    metrics = Metrics(lambda: 0, lambda: True)
+    metrics.answered(MALFORMED, 400, 0.0)
+    assert lines(metrics)['trueloop_requests_total{path="malformed",status="400"}'] == 1
 
 
 def test_paths_that_strangers_invent_are_counted_together() -> None:

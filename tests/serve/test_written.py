@@ -113,6 +113,7 @@ def test_torch_alone_needs_no_other_package_and_options_are_kept() -> None:
     )
     assert '    "torch==2.13.0" "$TRUELOOP"' in text
     assert '"--wait", "10ms"' in text
+    assert '"--connections", "1000", "--per-client", "500"' in text
     assert "\nRUN evil" not in text
     assert "docker build -t a-b-run-evil ." in text
 

@@ -150,6 +150,8 @@ def _server(options: argparse.Namespace, *, batching: bool) -> Iterator[Address]
         "--max-body": f"{options.max_body:.0f}B",
         "--timeout": _microseconds(options.timeout),
         "--grace": _microseconds(options.grace),
+        "--connections": f"{options.connections}",
+        "--per-client": f"{options.per_client}",
     }
     words = [word for name, value in values.items() if value for word in (name, value)]
     command = [sys.executable, "-m", "trueloop", "serve", options.where, "--port", "0", *words]

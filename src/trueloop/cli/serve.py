@@ -59,8 +59,10 @@ def add_limits(parser: Parser) -> None:
         ("--latency", "TIME", duration, None, "answer within this time, or reject with 429 (no limit)"),
         ("--queue", "N", whole_number(), "256", "samples that may wait; more are rejected with 429 (256)"),
         ("--max-body", "SIZE", size, "10MB", "largest request (10MB)"),
-        ("--timeout", "TIME", duration, "10s", "to receive a request, and to answer it (10s)"),
+        ("--timeout", "TIME", duration, "10s", "to receive a request, to answer it, and to read the answer (10s)"),
         ("--grace", "TIME", duration, "10s", "from SIGTERM to the end (10s)"),
+        ("--connections", "N", whole_number(), "1000", "open connections; requests on further ones get 503 (1000)"),
+        ("--per-client", "N", whole_number(), "500", "open connections of one address: raise it behind a proxy (500)"),
     ):
         limits.add_argument(name, metavar=metavar, type=kind, default=default, help=help)
 
@@ -117,7 +119,10 @@ def limits_of(options: argparse.Namespace) -> Limits:
     if options.wait >= latency:
         limit = f"--latency {latency * 1e3:g}ms. Nothing was run."
         raise Misuse(f"--wait {options.wait * 1e3:g}ms must be shorter than {limit}")
-    same = {name: getattr(options, name) for name in ("batch", "wait", "queue", "timeout", "grace")}
+    same = {
+        name: getattr(options, name)
+        for name in ("batch", "wait", "queue", "timeout", "grace", "connections", "per_client")
+    }
     return Limits(**same, latency=latency, body=int(options.max_body))
 
 

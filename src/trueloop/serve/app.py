@@ -16,14 +16,18 @@ from starlette.routing import Route
 
 from trueloop import __version__
 from trueloop.serve.asgi import App, Message, PlainRequest, Receive, Scope, Send
-from trueloop.serve.limits import RETRY, Refused
+from trueloop.serve.limits import RETRY, Refused, Share
 from trueloop.serve.metrics import CONTENT
 from trueloop.serve.openapi import answers, model_schema, predict_operation, simple
 from trueloop.serve.page import docs_page, try_page
 from trueloop.serve.service import Service
 
-__all__ = ["HEADERS", "Middleware", "build_app"]
+__all__ = ["CROWDED", "HEADERS", "LEFT", "Middleware", "build_app"]
 
+CROWDED: Final = "trueloop_crowded"  # In a request's state: its connection is beyond the limits
+LEFT: Final = "trueloop_left"  # In a request's state: its caller has closed the connection
+ALWAYS: Final = frozenset(("/health", "/ready"))  # Answered on connections beyond the limits too
+PIECE: Final = 2**15  # Bytes of an answer written at once: further ones wait until the caller has read some
 OPEN: Final = frozenset(("/health", "/ready", "/", "/docs", "/openapi.json"))  # Routes without an API key
 CSP: Final = b"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'"
 SECURITY_HEADERS: Final = (
@@ -49,43 +53,81 @@ class Middleware:
             await self.app(scope, receive, send)
             return
         begun = time.perf_counter()
-        status = 0
+        with self.service.unread.share() as share:
+            answer = Answer(send, share)
+            try:
+                await self._answer(scope, receive, answer)
+            except Refused as refused:
+                await answer.refuse(refused)
+            except ClientDisconnect:
+                answer.status = CLOSED
+            except asyncio.CancelledError:
+                if scope["state"].get(LEFT):
+                    answer.status = CLOSED
+                elif not answer.status:  # the grace period is over
+                    await answer.refuse(Refused(503, "The server stopped before the model answered.", RETRY))
+            except Exception:  # noqa: BLE001 - our own failure: the details are in the log
+                traceback.print_exc(file=sys.stderr)
+                if not answer.status:
+                    await answer.refuse(Refused(500, FAILED))
+            finally:
+                seconds = time.perf_counter() - begun
+                self.service.metrics.answered(scope["path"], answer.status, seconds)
+                if self.log is not None:
+                    self.log(f"{scope['method']} {scope['path'][:200]!r} {answer.status} {seconds * 1e3:.1f} ms")
 
-        async def counted(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                message["headers"] = [*message.get("headers", ()), *SECURITY_HEADERS]
-            await send(message)
-
-        try:
-            self._check(scope)
-            is_predict = scope["path"] == "/predict" and scope["method"] == "POST"
-            await (self.predict if is_predict else self.app)(scope, receive, counted)
-        except Refused as refused:
-            await refusal(refused)(scope, receive, counted)
-        except ClientDisconnect:
-            status = CLOSED
-        except asyncio.CancelledError:
-            if not status:  # the grace period is over
-                stopped = Refused(503, "The server stopped before the model answered.", RETRY)
-                await refusal(stopped)(scope, receive, counted)
-        except Exception:  # noqa: BLE001 - our own failure: the details are in the log
-            traceback.print_exc(file=sys.stderr)
-            if not status:
-                await refusal(Refused(500, FAILED))(scope, receive, counted)
-        finally:
-            seconds = time.perf_counter() - begun
-            self.service.metrics.answered(scope["path"], status, seconds)
-            if self.log is not None:
-                self.log(f"{scope['method']} {scope['path'][:200]!r} {status} {seconds * 1e3:.1f} ms")
+    async def _answer(self, scope: Scope, receive: Receive, answer: Send) -> None:
+        self._check(scope)
+        if scope["method"] == "HEAD":  # answered as GET; uvicorn leaves the body out
+            scope = {**scope, "method": "GET"}
+        is_predict = scope["path"] == "/predict" and scope["method"] == "POST"
+        await (self.predict if is_predict else self.app)(scope, receive, answer)
 
     def _check(self, scope: Scope) -> None:
+        if scope["state"].get(CROWDED) and scope["path"] not in ALWAYS:
+            sentence = "The server has too many connections, or too many of yours: try again in a second."
+            raise Refused(503, sentence, RETRY | {"Connection": "close"})
         if sum(len(name) + len(value) for name, value in scope["headers"]) > HEADERS:
             raise Refused(431, f"The headers are larger than {HEADERS:,} bytes.", {"Connection": "close"})
         if scope["path"] not in OPEN and not self.service.accepts_key(dict(scope["headers"])):
             sentence = "The API key is missing or wrong: send the header Authorization: Bearer KEY."
             raise Refused(401, sentence, {"WWW-Authenticate": "Bearer"})
+
+
+@final
+class Answer:
+    """What a route sends: counted, with the headers of every answer, and in pieces that the caller has to read."""
+
+    def __init__(self, send: Send, share: Share) -> None:
+        self.send, self.share = send, share
+        self.status = 0  # Sent; 0: none yet
+        self.start: Message | None = None  # Held back until the body is known to fit into memory
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message.get("headers", ()), *SECURITY_HEADERS]
+            self.start = message
+            return
+        body = message.get("body", b"")
+        if self.start is not None:
+            self.share.take(len(body))
+            self.status = self.start["status"]
+            start, self.start = self.start, None
+            await self.send(start)
+        while len(body) > PIECE:
+            await self.send({"type": "http.response.body", "body": body[:PIECE], "more_body": True})
+            body = body[PIECE:]
+        await self.send({**message, "body": body})
+
+    async def refuse(self, refused: Refused) -> None:
+        """Small: it needs no share."""
+        body = json.dumps({"error": refused.sentence}).encode()
+        self.start, self.status = None, refused.status
+        told = {"Content-Type": "application/json", "Content-Length": str(len(body)), **refused.headers}
+        headers = [(name.lower().encode(), value.encode()) for name, value in told.items()]
+        start = {"type": "http.response.start", "status": refused.status, "headers": [*headers, *SECURITY_HEADERS]}
+        await self.send(start)
+        await self.send({"type": "http.response.body", "body": body})
 
 
 def refusal(refused: Refused) -> Response:
@@ -139,9 +181,12 @@ class Predict:
 async def _http_error(_: Request, error: Exception) -> Response:
     """404 and 405."""
     assert isinstance(error, HTTPException)
-    allowed = (error.headers or {}).get("Allow")
+    headers = dict(error.headers or {})
+    if headers.get("Allow") == "GET":
+        headers["Allow"] = "GET, HEAD"
+    allowed = headers.get("Allow")
     sentence = f"{error.detail}: {f'this path accepts {allowed}' if allowed else 'see /docs for the routes'}."
-    return refusal(Refused(error.status_code, sentence, error.headers))
+    return refusal(Refused(error.status_code, sentence, headers))
 
 
 async def _internal_error(_: Request, error: Exception) -> Response:

@@ -153,6 +153,9 @@ class Batcher:
         clock = loop.call_later(self.limits.timeout, self._too_late, answer)
         try:
             return await answer
+        except BaseException:
+            self._drop(answer)
+            raise
         finally:
             clock.cancel()
             if not answer.done():
@@ -163,6 +166,13 @@ class Batcher:
     def _too_late(self, answer: asyncio.Future[list[Sample]]) -> None:
         sentence = f"The model did not answer within {self.limits.timeout:g} seconds: try again later."
         _refuse(answer, Refused(503, sentence, RETRY))
+
+    def _drop(self, answer: asyncio.Future[list[Sample]]) -> None:
+        """The caller left, or was refused: its samples make room for others at once."""
+        with self.changed:
+            self.waiting = deque(each for each in self.waiting if each.pending.answer is not answer)
+            if self.limited:
+                self.shapes = Counter(each.shapes for each in self.waiting)
 
     def _queue(self, samples: Sequence[Sample], pending: Pending) -> None:
         now = time.perf_counter()

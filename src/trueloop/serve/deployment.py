@@ -128,6 +128,8 @@ def dockerfile_of(artifact: Artifact, limits: Limits) -> str:
         "--max-body": f"{limits.body}B",
         "--timeout": f"{limits.timeout:g}s",
         "--grace": f"{limits.grace:g}s",
+        "--connections": str(limits.connections),
+        "--per-client": str(limits.per_client),
     }
     trust = ("--trust",) if artifact.target in CARRY_CODE else ()  # whoever writes this file has the artifact checked
     return TEMPLATE.format(

@@ -25,11 +25,14 @@ class Limits:
     latency: float = math.inf  # Seconds from request to answer; those that would take longer are rejected with 429
     queue: int = 256  # Samples that may wait, and the most that one request can have
     body: int = 10_000_000  # Bytes of a request
-    timeout: float = 10.0  # Seconds to send a request, and seconds to answer it
+    timeout: float = 10.0  # Seconds to send a request, to answer it, and to read the answer
     grace: float = 10.0  # Seconds between SIGTERM and the end
     pixels: int = 16_000_000  # Of an image, checked before it is decoded
-    connections: int = 1_000  # Further ones are closed
+    connections: int = 1_000  # Requests on further ones get 503, except /health and /ready
+    per_client: int = 500  # Connections of one address
+    pipelined: int = 16  # Requests of one connection that wait for the answer before them; then it is closed
     held: int = 256 * 2**20  # Bytes of all bodies that are being read
+    unread: int = 64 * 2**20  # Bytes of all answers that are being sent
 
 
 @final
@@ -43,10 +46,11 @@ class Refused(Exception):
 
 @final
 class Budget:
-    """Bytes that all requests together may hold."""
+    """Bytes that all requests together may hold. One that is alone may hold more."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, sentence: str) -> None:
         self.most, self.taken = most, 0
+        self.sentence = sentence  # For requests beyond it
 
     @contextmanager
     def share(self) -> Iterator[Share]:
@@ -65,8 +69,8 @@ class Share:
         self.budget, self.bytes = budget, 0
 
     def take(self, count: int) -> None:
-        if self.budget.taken + count > self.budget.most:
-            raise Refused(429, "The server is reading too many requests: try again in a second.", RETRY)
+        if self.budget.taken and self.budget.taken + count > self.budget.most:
+            raise Refused(429, f"{self.budget.sentence}: try again in a second.", RETRY)
         self.budget.taken += count
         self.bytes += count
 

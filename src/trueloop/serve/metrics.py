@@ -6,13 +6,14 @@ from typing import Final, final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.process_collector import ProcessCollector
 
-__all__ = ["CONTENT", "Metrics"]
+__all__ = ["CONTENT", "MALFORMED", "Metrics"]
 
 CONTENT: Final = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 SIZES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 ROUTES: Final = frozenset(("/", "/predict", "/health", "/ready", "/metrics", "/model", "/docs", "/openapi.json"))
 """Paths with their own label; all others share one, so that invented paths cannot fill the memory."""
+MALFORMED: Final = "malformed"  # The label of requests that the HTTP parser refused: they have no path
 
 
 @final
@@ -23,7 +24,7 @@ class Metrics:
         self.registry = registry = CollectorRegistry()
         self.counts: dict[tuple[str, int], Counter] = {}  # Cache of (path, status): `labels` is slower than counting
         self.requests = Counter("trueloop_requests_total", "Answered requests", ("path", "status"), registry=registry)
-        self.seconds = Histogram("trueloop_predict_seconds", "Time to answer", buckets=SECONDS, registry=registry)
+        self.seconds = Histogram("trueloop_predict_seconds", "Time of predictions", buckets=SECONDS, registry=registry)
         self.batches = Histogram("trueloop_batch_samples", "Samples per batch", buckets=SIZES, registry=registry)
         self.computing = Histogram(
             "trueloop_compute_seconds", "Compute time of a batch", buckets=SECONDS, registry=registry
@@ -36,12 +37,12 @@ class Metrics:
     def answered(self, path: str, status: int, seconds: float) -> None:
         count = self.counts.get((path, status))
         if count is None:
-            known = path if path in ROUTES else "other"
+            known = path if path in ROUTES or path == MALFORMED else "other"
             count = self.requests.labels(known, str(status))
             if known == path:
                 self.counts[path, status] = count
         count.inc()
-        if path == "/predict":
+        if path == "/predict" and status < 400:  # a rejection is quick, and would hide slow answers
             self.seconds.observe(seconds)
 
     def computed(self, samples: int, seconds: float) -> None:

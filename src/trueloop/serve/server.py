@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import resource
 import signal
 import socket
 import time
@@ -16,12 +17,15 @@ import uvicorn
 from trueloop.errors import Misuse
 from trueloop.serve.app import build_app
 from trueloop.serve.connection import limited_protocol
+from trueloop.serve.metrics import MALFORMED
 from trueloop.serve.service import Service
 
 __all__ = ["listen", "run"]
 
 KEEP_ALIVE: Final = 75  # Seconds
 BACKLOG: Final = 512
+SENT: Final = 2**17  # Bytes of an answer that the system keeps for a caller that does not read; Linux doubles it
+SPARE_FILES: Final = 200  # For everything but connections
 LAST: Final = 0.2  # Seconds for the model's thread to end
 
 
@@ -33,7 +37,9 @@ def listen(host: str, port: int) -> socket.socket:
         raise Misuse(f"--port {port} is not a valid port (0 to 65535). Nothing was served.")
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+        door = socket.create_server((host, port), family=family, backlog=BACKLOG)
+        door.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SENT)  # of its connections too
+        return door
     except OSError as error:
         why = str(error.strerror).partition(" (while")[0]  # newer Pythons repeat the address
         advice = "Nothing was served: choose another --port, or --port 0."
@@ -55,7 +61,7 @@ def run(service: Service, listener: socket.socket, say: Callable[[str], None], *
 
     config = uvicorn.Config(
         build_app(service, started, say if log else None),
-        http=limited_protocol(service.limits),
+        http=limited_protocol(service.limits, lambda: service.metrics.answered(MALFORMED, 400, 0.0)),
         ws="none",
         interface="asgi3",
         lifespan="on",
@@ -66,11 +72,21 @@ def run(service: Service, listener: socket.socket, say: Callable[[str], None], *
         timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=max(1, round(service.limits.grace)),
     )
+    _allow_files(2 * service.limits.connections + SPARE_FILES)
     server = Server(config, service, say)
     server.run(sockets=[listener])
     service.batcher.thread.join(LAST)
     if service.batcher.failure is not None:
         raise service.batcher.failure
+
+
+def _allow_files(count: int) -> None:
+    """A connection is an open file, and many systems allow a process only 1,024 unless it asks for more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < count:
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (count if hard == resource.RLIM_INFINITY else min(count, hard), hard)
+        )
 
 
 @final

@@ -34,14 +34,17 @@ class Service:
         self.inputs = Inputs(artifact, limits)
         self.metrics = Metrics(lambda: len(self.batcher.waiting), lambda: self.batcher.ready)
         self.batcher = Batcher(artifact, open_runner, limits, self.metrics.computed)
-        self.budget = Budget(limits.held)
+        self.budget = Budget(limits.held, "The server is reading too many requests")
+        self.unread = Budget(limits.unread, "The server is sending too many answers that are not read")
         self.decoding = asyncio.Semaphore(DECODING)
         self.draining = False  # After SIGTERM: requests on open connections are still answered, then closed
 
     def accepts_key(self, headers: Mapping[bytes, bytes]) -> bool:
-        """`Authorization: Bearer KEY` or `X-API-Key: KEY`, compared in constant time."""
-        given = headers.get(b"authorization", b"").removeprefix(b"Bearer ") or headers.get(b"x-api-key", b"")
-        return not self.key or hmac.compare_digest(hashlib.sha256(given).digest(), self.key)
+        """`Authorization: Bearer KEY` (the scheme in any case) or `X-API-Key: KEY`, compared in constant time."""
+        scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+        if scheme.lower() != b"bearer" or not given.strip():
+            given = headers.get(b"x-api-key", b"")
+        return not self.key or hmac.compare_digest(hashlib.sha256(given.strip()).digest(), self.key)
 
     async def predict(self, request: PlainRequest) -> bytes:
         """JSON. Raises Refused."""
