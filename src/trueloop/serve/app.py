@@ -16,6 +16,7 @@ from starlette.routing import Route
 
 from trueloop import __version__
 from trueloop.serve.asgi import App, Message, PlainRequest, Receive, Scope, Send
+from trueloop.serve.kserve_routes import Kserve
 from trueloop.serve.limits import RETRY, Refused, Share
 from trueloop.serve.metrics import CONTENT
 from trueloop.serve.openapi import answers, model_schema, predict_operation, simple
@@ -26,9 +27,11 @@ __all__ = ["CROWDED", "HEADERS", "LEFT", "Middleware", "build_app"]
 
 CROWDED: Final = "trueloop_crowded"  # In a request's state: its connection is beyond the limits
 LEFT: Final = "trueloop_left"  # In a request's state: its caller has closed the connection
-ALWAYS: Final = frozenset(("/health", "/ready"))  # Answered on connections beyond the limits too
+ALWAYS: Final = frozenset(
+    ("/health", "/ready", "/v2/health/live", "/v2/health/ready")
+)  # Answered on connections beyond the limits too
 PIECE: Final = 2**15  # Bytes of an answer written at once: further ones wait until the caller has read some
-OPEN: Final = frozenset(("/health", "/ready", "/", "/docs", "/openapi.json"))  # Routes without an API key
+OPEN: Final = ALWAYS | {"/", "/docs", "/openapi.json"}  # Routes without an API key
 CSP: Final = b"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'"
 SECURITY_HEADERS: Final = (
     (b"x-content-type-options", b"nosniff"),
@@ -45,8 +48,9 @@ FAILED: Final = "Internal error; see the server's log."
 class Middleware:
     """Around all routes: API key, counting, and an error sentence for every failure."""
 
-    def __init__(self, app: App, predict: App, service: Service, log: Callable[[str], None] | None) -> None:
-        self.app, self.predict, self.service, self.log = app, predict, service, log
+    def __init__(self, app: App, service: Service, log: Callable[[str], None] | None) -> None:
+        self.app, self.service, self.log = app, service, log
+        self.predict, self.kserve = Predict(service), Kserve(service)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -80,8 +84,13 @@ class Middleware:
         self._check(scope)
         if scope["method"] == "HEAD":  # answered as GET; uvicorn leaves the body out
             scope = {**scope, "method": "GET"}
-        is_predict = scope["path"] == "/predict" and scope["method"] == "POST"
-        await (self.predict if is_predict else self.app)(scope, receive, answer)
+        path: str = scope["path"]
+        if path == "/predict" and scope["method"] == "POST":
+            await self.predict(scope, receive, answer)
+        elif path == "/v2" or path.startswith("/v2/"):
+            await self.kserve(scope, receive, answer)
+        else:
+            await self.app(scope, receive, answer)
 
     def _check(self, scope: Scope) -> None:
         if scope["state"].get(CROWDED) and scope["path"] not in ALWAYS:
@@ -156,12 +165,11 @@ def build_app(service: Service, started: Callable[[], None], log: Callable[[str]
     )
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(Exception, _internal_error)
-    predict = Predict(service)
-    app.router.routes.append(Route("/predict", predict, methods=["POST"]))  # answers other methods with 405
+    app.router.routes.append(Route("/predict", Predict(service), methods=["POST"]))  # other methods: 405
     _document_predict(app, service)
     _add_state(app, service)
     _add_pages(app, service)
-    return Middleware(app, predict, service, log)
+    return Middleware(app, service, log)
 
 
 @final

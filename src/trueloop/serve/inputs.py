@@ -24,7 +24,9 @@ from trueloop.results.artifact import Artifact, Port
 from trueloop.serve.batching import Sample
 from trueloop.serve.limits import Limits, Refused
 
-__all__ = ["MODES", "Encode", "Inputs", "column_range", "encoding_of", "picture", "row_of", "scaled"]
+__all__ = [
+    "MODES", "Encode", "Inputs", "column_range", "encoding_of", "packed", "parsed", "picture", "row_of", "scaled",
+]  # fmt: skip
 
 QUOTED: Final = 40  # Characters of a value that an error quotes
 LONG: Final = re.compile(rb"[0-9]{19}")  # A number that may need more than 64 bits
@@ -133,12 +135,12 @@ class Inputs:
     # -- requests --
 
     def of_json(self, body: bytes) -> list[Sample]:
-        parsed = _parsed(body, self.exact)
-        if not isinstance(parsed, dict) or len(parsed) != 1 or next(iter(parsed)) not in ("input", "inputs"):
+        told = parsed(body, self.exact)
+        if not isinstance(told, dict) or len(told) != 1 or next(iter(told)) not in ("input", "inputs"):
             raise Refused(422, 'The JSON must be {"input": SAMPLE} or {"inputs": [SAMPLE, ...]} and nothing else.')
-        if "input" in parsed:
-            return [self.sample(parsed["input"], "input")]
-        many = parsed["inputs"]
+        if "input" in told:
+            return [self.sample(told["input"], "input")]
+        many = told["inputs"]
         if not isinstance(many, list) or not 1 <= len(many) <= self.limits.queue:
             raise Refused(422, f"inputs must be a list of 1 to {self.limits.queue:,} samples.")
         return [self.sample(one, f"inputs[{at}]") for at, one in enumerate(many)]
@@ -202,10 +204,22 @@ class Inputs:
             raise Refused(422, f"{where} has {len(data):,} bytes; {port.dtype} of shape {shape} has {needed:,}.")
         return self._check(np.frombuffer(data, dtype).reshape(rest["shape"]).astype(port.dtype), port, where)
 
-    def _check(self, found: Array, port: Port, where: str) -> Array:
+    def of_tensors(self, tensors: Mapping[str, Array]) -> list[Sample]:
+        """Rows of whole batches, an array for each port. Raises Refused."""
+        counts = {len(tensors[port.name]) for port in self.ports}
+        if len(counts) != 1 or not 1 <= min(counts) <= self.limits.queue:
+            raise Refused(422, f"The inputs must have the same number of samples, 1 to {self.limits.queue:,}.")
+        for port in self.ports:
+            self._check(tensors[port.name], port, port.name, batched=True)
+        return list(zip(*(tensors[port.name] for port in self.ports), strict=True))
+
+    def _check(self, found: Array, port: Port, where: str, *, batched: bool = False) -> Array:
         """The same array, after its shape and values are checked."""
-        if port.refusal((1, *found.shape)):
-            raise Refused(422, f"{where} has shape {list(found.shape)}; the model takes {_expected(port)}.")
+        if port.refusal((1, *found.shape[batched:])):
+            shape = list(found.shape[batched:])
+            raise Refused(
+                422, f"{where} has {'samples of ' * batched}shape {shape}; the model takes {_expected(port)}."
+            )
         if found.dtype.kind == "f" and not np.isfinite(found).all():
             raise Refused(422, f"{where} holds NaN or Inf.")
         known: Any = self.preprocessing.get("tokens")
@@ -215,7 +229,7 @@ class Inputs:
         return found
 
 
-def _parsed(body: bytes, exact: bool) -> Any:
+def parsed(body: bytes, exact: bool) -> Any:
     """orjson is five times faster. Python's parser gives the error message and reads what orjson cannot: lone
     surrogates, and integers of more than 64 bits, which orjson rounds."""
     try:
@@ -242,6 +256,11 @@ def _no_constant(word: str) -> NoReturn:
 def _numbers(value: list[Any], port: Port, where: str) -> Array:
     """Nested lists of numbers; for integer inputs they must be exact."""
     shape, leaves, types = _flat(value, port, where)
+    return packed(leaves, types, port, where).reshape(shape)
+
+
+def packed(leaves: list[int | float], types: set[type], port: Port, where: str) -> Array:
+    """Numbers of these types as one row. Raises Refused: out of range, or not integers."""
     dtype = np.dtype(port.dtype)
     if dtype.kind not in "iuf":
         raise Refused(422, f"{where} must be sent as base64: the model takes {port.dtype}.")
@@ -250,10 +269,10 @@ def _numbers(value: list[Any], port: Port, where: str) -> Array:
             wide = np.frombuffer(array("d", leaves))
             if np.abs(wide).max(initial=0) > np.finfo(dtype).max:
                 raise OverflowError
-            return wide.astype(dtype).reshape(shape)
+            return wide.astype(dtype)
         whole: list[Any] = [_integer(number, where) for number in leaves] if float in types else leaves
-        packed = bytes(whole) if dtype == np.uint8 else array(dtype.char, whole)  # faster than np.array
-        return np.frombuffer(packed, dtype).reshape(shape)
+        data = bytes(whole) if dtype == np.uint8 else array(dtype.char, whole)  # faster than np.array
+        return np.frombuffer(data, dtype)
     except (OverflowError, ValueError):
         known = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
         kind = "numbers" if dtype.kind == "f" else "integers"

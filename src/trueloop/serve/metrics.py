@@ -11,7 +11,10 @@ __all__ = ["CONTENT", "MALFORMED", "Metrics"]
 CONTENT: Final = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 SIZES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-ROUTES: Final = frozenset(("/", "/predict", "/health", "/ready", "/metrics", "/model", "/docs", "/openapi.json"))
+INFER: Final = "/v2/infer"  # The label of /v2/models/NAME/infer
+ROUTES: Final = frozenset(
+    ("/", "/predict", "/health", "/ready", "/metrics", "/model", "/docs", "/openapi.json", "/v2", INFER)
+)
 """Paths with their own label; all others share one, so that invented paths cannot fill the memory."""
 MALFORMED: Final = "malformed"  # The label of requests that the HTTP parser refused: they have no path
 
@@ -35,6 +38,8 @@ class Metrics:
         ProcessCollector(registry=registry)
 
     def answered(self, path: str, status: int, seconds: float) -> None:
+        if path.startswith("/v2/"):
+            path = INFER if path.endswith("/infer") else "/v2"
         count = self.counts.get((path, status))
         if count is None:
             known = path if path in ROUTES or path == MALFORMED else "other"
@@ -42,7 +47,7 @@ class Metrics:
             if known == path:
                 self.counts[path, status] = count
         count.inc()
-        if path == "/predict" and status < 400:  # a rejection is quick, and would hide slow answers
+        if path in ("/predict", INFER) and status < 400:  # a rejection is quick, and would hide slow answers
             self.seconds.observe(seconds)
 
     def computed(self, samples: int, seconds: float) -> None:
