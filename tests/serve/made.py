@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -123,10 +124,23 @@ def broken(*inputs: Array) -> list[Array]:
 
 
 broken.asked = False  # type: ignore[attr-defined]
-MODELS = {model.__name__: model for model in (shade, slow, stuck, picky, infinite, broken)}
+
+
+def deadly(*inputs: Array) -> list[Array]:
+    """The number 7 ends its process, as a fault of a runtime would."""
+    if (inputs[0] == 7).any():
+        os.kill(os.getpid(), signal.SIGKILL)
+    return shade(*inputs)
+
+
+MODELS = {model.__name__: model for model in (shade, slow, stuck, picky, infinite, broken, deadly)}
 
 
 # -- servers --
+
+
+def opened(model: str) -> FakeRunner:
+    return FakeRunner(MODELS[model])
 
 
 def child(told: str) -> None:
@@ -137,9 +151,10 @@ def child(told: str) -> None:
     asked = json.loads(told)
     service = Service(
         artifact(asked["kind"]),
-        lambda: FakeRunner(MODELS[asked["model"]]),
+        partial(opened, asked["model"]),
         Limits(**asked["limits"]),
         key=asked.get("key", ""),
+        workers=asked["workers"],
     )
     door = listen("127.0.0.1", 0)
     print(door.getsockname()[1], flush=True)
@@ -217,8 +232,10 @@ def _read_all(door: socket.socket) -> bytes:
 
 
 @contextmanager
-def served(kind: str = "image", model: str = "shade", key: str = "", **limits: Any) -> Iterator[Served]:
-    told = json.dumps({"kind": kind, "model": model, "limits": limits, "key": key})
+def served(
+    kind: str = "image", model: str = "shade", key: str = "", workers: int = 0, **limits: Any
+) -> Iterator[Served]:
+    told = json.dumps({"kind": kind, "model": model, "limits": limits, "key": key, "workers": workers})
     code = "import sys; from tests.serve.made import child; child(sys.argv[1])"
     with process([sys.executable, "-c", code, told]) as started:
         assert started.stdout is not None

@@ -42,7 +42,7 @@ def with_batcher(
             return await work(batcher)
         finally:
             batcher.stop()
-            await asyncio.to_thread(batcher.thread.join)
+            await asyncio.to_thread(batcher.join)
 
     return asyncio.run(main()), runner.batches
 

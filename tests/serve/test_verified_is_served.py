@@ -46,7 +46,7 @@ def served(
             return None, refused
         finally:
             batcher.stop()
-            await asyncio.to_thread(batcher.thread.join)
+            await asyncio.to_thread(batcher.join)
 
     return asyncio.run(main())
 

@@ -318,7 +318,7 @@ def test_a_server_outlives_answers_that_it_cannot_part(answer: Callable[..., lis
             return [await asyncio.gather(batcher.submit([sample]), return_exceptions=True) for _ in range(2)]
         finally:
             batcher.stop()
-            await asyncio.to_thread(batcher.thread.join)
+            await asyncio.to_thread(batcher.join)
 
     for (given,) in asyncio.run(ask()):
         if refused:

@@ -6,6 +6,7 @@ import argparse
 import math
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -45,6 +46,7 @@ def parser() -> Parser:
     add("--port", type=whole_number(0, 65535), default=8000, metavar="N", help="8000; 0: any free port")
     add("--device", type=parse_device, help="cpu (default) | cuda | cuda:N; aoti: the device it is for")
     add("--api-key-file", type=Path, metavar="FILE", help=f"require this API key; or the variable {KEY}")
+    add("--workers", type=whole_number(), metavar="N", help="compute in N processes, started again after a crash")
     add("--log", action="store_true", help="print a line for each request")
     add("--write", nargs=2, metavar=("WHAT", "DIR"), help="write files for triton or docker; serve nothing")
     add_limits(made)
@@ -86,11 +88,14 @@ def serve(arguments: list[str]) -> int:
     artifact = read_artifact(not_a_run(options.artifact, "serve"))
     _, device = check_runnable(artifact, options.device or "")
     limits, key = limits_of(options), _key(options.api_key_file)
-    service = Service(artifact, lambda: runner_of(artifact, device), limits, key=key)
+    workers = options.workers or 0
+    service = Service(artifact, partial(runner_of, artifact, device), limits, key=key, workers=workers)
     door = listen(options.host, options.port)
     _announce(artifact, limits, options.host, door.getsockname()[1], bool(key))
     if device != "cpu":
         _say(f"device     {device}")
+    if workers:
+        _say(f"workers    {workers} {'process' if workers == 1 else 'processes'}")
     run(service, door, _say, log=options.log)
     _say("stopped")
     return 0

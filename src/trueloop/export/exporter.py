@@ -47,6 +47,9 @@ class Runner(ABC):
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """One batch: arrays in the order of `Artifact.inputs` -> arrays in the order of `Artifact.outputs`."""
 
+    def close(self) -> None:
+        """Ends what it started, if anything."""
+
 
 @final
 class FakeRunner(Runner):

@@ -12,6 +12,7 @@ import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, final
 
 import numpy as np
@@ -20,6 +21,7 @@ from trueloop.errors import Misuse
 from trueloop.export.exporter import Array, Runner
 from trueloop.results.artifact import Artifact, Port
 from trueloop.serve.limits import RETRY, Limits, Refused
+from trueloop.serve.worker import WorkerLost
 
 __all__ = ["BatchTimes", "Batcher", "Sample", "blank", "blank_sample"]
 
@@ -27,6 +29,7 @@ Sample = tuple[Array, ...]  # One array per input, without the batch dimension
 Shapes = tuple[tuple[int, ...], ...]
 BLANK_LENGTH: Final = 8  # Of a free dimension in the warm-up sample
 WARM: Final = 3  # Warm-up calls per batch size; the fastest one counts
+LOST: Final = "The model's process ended twice while it computed this request."
 SPARE: Final = 0.8  # Share of the latency limit for waiting and computing; the rest is for reading and writing
 WEIGHT: Final = 0.2  # Of the newest batch: follows a machine that becomes slower, forgets a single slow batch
 CAUTION: Final = 3.0  # Deviations above the mean: 99 of 100 batches are faster
@@ -111,6 +114,7 @@ class Batcher:
         open_runner: Callable[[], Runner],
         limits: Limits,
         computed: Callable[[int, float], None],
+        workers: int = 1,
     ) -> None:
         self.artifact, self.limits = artifact, limits
         self.open_runner = open_runner
@@ -121,27 +125,41 @@ class Batcher:
         self.times = BatchTimes()
         self.limited = limits.latency < math.inf
         self.enough = self.batch  # Samples that wake the model's thread
-        self.ready = False  # Loaded and warmed up?
+        self.warmed = 0  # Workers that are loaded and warmed up
+        self.ready = False  # All of them?
         self.failure: BaseException | None = None  # Why the model could not be loaded
         self.waiting: deque[Waiting] = deque()
         self.shapes: Counter[Shapes] = Counter()  # Of the waiting samples, if there is a latency limit
-        self.busy_until = 0.0  # When the current batch should be done; 0: idle
+        self.busy_until = [0.0] * workers  # When each worker's batch should be done; 0: idle
         self.changed = threading.Condition()
         self.stopping = False
-        self.thread = threading.Thread(target=self._work, name="model", daemon=True)
+        works = [threading.Thread(target=self._work, args=(at,), name="model", daemon=True) for at in range(workers)]
+        self.threads = works
+        self.runners: list[Runner] = []
         self.loop: asyncio.AbstractEventLoop | None = None
         self.finished: Callable[[], None] = lambda: None  # Called in the event loop when the model is ready or failed
 
     def start(self, finished: Callable[[], None]) -> None:
         self.loop = asyncio.get_running_loop()
         self.finished = finished
-        self.thread.start()
+        for thread in self.threads:
+            thread.start()
 
     def stop(self) -> None:
         """The queue is still computed."""
         with self.changed:
             self.stopping = True
-            self.changed.notify()
+            self.changed.notify_all()
+
+    def join(self, seconds: float | None = None) -> None:
+        """Waits for the end of the last batch; after `seconds` for no longer."""
+        for thread in self.threads:
+            thread.join(seconds)
+
+    def close(self) -> None:
+        """Batches that are not computed by now never will be."""
+        for runner in self.runners:
+            runner.close()
 
     async def submit(self, samples: Sequence[Sample]) -> list[Sample]:
         """Their outputs. Raises Refused: 429 overloaded, 503 not ready or too slow, 422 the model cannot compute it."""
@@ -196,8 +214,9 @@ class Batcher:
     def _admit(self, waiting: Sequence[Waiting], now: float) -> None:
         """Raises Refused if the queue would take too long. A request to an idle server is always accepted."""
         shapes = self.shapes + Counter(each.shapes for each in waiting)
-        expected = max(0.0, self.busy_until - now) + sum(map(self._seconds, shapes, shapes.values()))
-        if (self.busy_until or self.waiting) and expected > self.limits.latency * SPARE:
+        busy = sum(max(0.0, until - now) for until in self.busy_until)
+        expected = (busy + sum(map(self._seconds, shapes, shapes.values()))) / len(self.threads)
+        if (any(self.busy_until) or self.waiting) and expected > self.limits.latency * SPARE:
             later = max(1, math.ceil(expected))
             limit = f"over the limit of {self.limits.latency * 1e3:g} ms: try again in {later} s."
             sentence = f"The answer would take about {expected * 1e3:.0f} ms, {limit}"
@@ -219,18 +238,23 @@ class Batcher:
 
     # -- in the model's thread --
 
-    def _work(self) -> None:
+    def _work(self, at: int) -> None:
         assert self.loop is not None
         try:
             runner = self.open_runner()
+            with self.changed:
+                self.runners.append(runner)
             self._warm(runner)
-            self.ready = True
         except BaseException as error:  # noqa: BLE001 - reported by the main thread
             self.failure = error
             self._call(self.finished)
             return
-        self._call(self.finished)
-        while batch := self._next():
+        with self.changed:
+            self.warmed += 1
+            self.ready = self.warmed == len(self.threads)
+        if self.ready:
+            self._call(self.finished)
+        while batch := self._next(at):
             self._compute(runner, batch)
 
     def _warm(self, runner: Runner) -> None:
@@ -244,10 +268,10 @@ class Batcher:
                 wanted = f"--latency {self.limits.latency * 1e3:g}ms is impossible"
                 raise Misuse(f"{wanted}: {takes}, or export a smaller model.")
 
-    def _next(self) -> list[Waiting]:
+    def _next(self, at: int) -> list[Waiting]:
         """The next batch: when it is full, or its first sample has waited long enough. Empty: stopped."""
         with self.changed:
-            self.busy_until = 0.0
+            self.busy_until[at] = 0.0
             while True:
                 while not self.waiting and not self.stopping:
                     self.changed.wait()
@@ -259,6 +283,11 @@ class Batcher:
                         break
                     self.changed.wait(left)
                 if batch := self._take(self.enough):
+                    if self.limited:
+                        seconds = self.times.seconds(len(batch) * _values(batch[0].shapes))
+                        self.busy_until[at] = time.perf_counter() + seconds
+                    if self.waiting:
+                        self.changed.notify()  # for another worker
                     return batch
 
     def _patience(self, first: Waiting) -> tuple[float, int]:
@@ -285,8 +314,6 @@ class Batcher:
         self.waiting.extendleft(reversed(kept))
         if self.limited:
             self.shapes = Counter(each.shapes for each in self.waiting)
-        if self.limited and batch:
-            self.busy_until = time.perf_counter() + self.times.seconds(len(batch) * _values(batch[0].shapes))
         return batch
 
     def _overdue(self, each: Waiting) -> None:
@@ -300,6 +327,10 @@ class Batcher:
         try:
             outputs = runner.run([np.stack(column) for column in zip(*[each.sample for each in batch], strict=True)])
             answers = _rows(outputs, len(batch), self.artifact)
+        except WorkerLost:
+            for each in batch:
+                self._call(partial(_refuse, each.pending.answer, Refused(503, LOST, RETRY)))
+            return
         except Exception:  # noqa: BLE001 - any error of the model becomes an answer
             if len(batch) > 1:
                 for each in batch:

@@ -32,6 +32,7 @@ class Metrics:
         self.computing = Histogram(
             "trueloop_compute_seconds", "Compute time of a batch", buckets=SECONDS, registry=registry
         )
+        self.restarts = Counter("trueloop_worker_restarts_total", "Model processes started again", registry=registry)
         self.taken = Gauge("trueloop_taken_requests", "Requests to /predict in progress", registry=registry)
         Gauge("trueloop_waiting_samples", "Samples in the queue", registry=registry).set_function(waiting)
         Gauge("trueloop_ready", "1: the model is warmed up", registry=registry).set_function(lambda: float(ready()))

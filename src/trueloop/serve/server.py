@@ -75,7 +75,8 @@ def run(service: Service, listener: socket.socket, say: Callable[[str], None], *
     _allow_files(2 * service.limits.connections + SPARE_FILES)
     server = Server(config, service, say)
     server.run(sockets=[listener])
-    service.batcher.thread.join(LAST)
+    service.batcher.join(LAST)
+    service.batcher.close()
     if service.batcher.failure is not None:
         raise service.batcher.failure
 

@@ -4,7 +4,9 @@ import asyncio
 import hashlib
 import hmac
 import json
+import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
+from functools import partial
 from typing import Final, final
 
 from starlette.datastructures import Headers, QueryParams
@@ -18,6 +20,7 @@ from trueloop.serve.inputs import Inputs
 from trueloop.serve.limits import Budget, Limits, Refused, read_body
 from trueloop.serve.metrics import Metrics
 from trueloop.serve.openapi import request_body
+from trueloop.serve.worker import WorkerRunner
 
 __all__ = ["Service"]
 
@@ -28,16 +31,24 @@ ENCODER: Final = json.JSONEncoder(allow_nan=False)
 
 @final
 class Service:
-    def __init__(self, artifact: Artifact, open_runner: Callable[[], Runner], limits: Limits, *, key: str = "") -> None:
+    def __init__(
+        self, artifact: Artifact, open_runner: Callable[[], Runner], limits: Limits, *, key: str = "", workers: int = 0
+    ) -> None:
+        """`workers`: processes that compute; 0: the model is in this process."""
         self.artifact, self.limits = artifact, limits
         self.key = hashlib.sha256(key.encode()).digest() if key else b""
         self.inputs = Inputs(artifact, limits)
         self.metrics = Metrics(lambda: len(self.batcher.waiting), lambda: self.batcher.ready)
-        self.batcher = Batcher(artifact, open_runner, limits, self.metrics.computed)
+        opened = partial(WorkerRunner, open_runner, self._lost) if workers else open_runner
+        self.batcher = Batcher(artifact, opened, limits, self.metrics.computed, workers or 1)
         self.budget = Budget(limits.held, "The server is reading too many requests")
         self.unread = Budget(limits.unread, "The server is sending too many answers that are not read")
         self.decoding = asyncio.Semaphore(DECODING)
         self.draining = False  # After SIGTERM: requests on open connections are still answered, then closed
+
+    def _lost(self, sentence: str) -> None:
+        self.metrics.restarts.inc()
+        print(f"trueloop: {sentence}", file=sys.stderr, flush=True)  # noqa: T201 - the server's log
 
     def accepts_key(self, headers: Mapping[bytes, bytes]) -> bool:
         """`Authorization: Bearer KEY` (the scheme in any case) or `X-API-Key: KEY`, compared in constant time."""
