@@ -124,7 +124,7 @@ def test_a_server_opens_the_model_on_the_device(made: Path, monkeypatch: pytest.
 
     def run(service: Any, door: Any, say: Any, *, log: bool) -> None:
         door.close()
-        service.batcher.open_runner()
+        service.first.batcher.open_runner()
 
     monkeypatch.setattr("trueloop.serve.server.run", run)
     monkeypatch.setattr(

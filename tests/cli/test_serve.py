@@ -46,6 +46,29 @@ def test_an_exported_model_is_served_until_it_is_told_to_end(made: Path) -> None
     assert server.said[-1] == "stopped"
 
 
+def test_several_models_have_names_and_processes(made: Path) -> None:
+    words = [f"a={made}", f"b={made}", "--port", "0", "--workers", "1"]
+    with process([sys.executable, "-m", "trueloop", "serve", *words]) as started:
+        assert started.stdout is not None
+        lines = [started.stdout.readline() for _ in range(4)]
+        assert lines[0].startswith("a as onnx at http://127.0.0.1:")
+        assert lines[1].startswith("b as onnx at http://127.0.0.1:")
+        assert "POST /predict?model=b," in lines[1]
+        assert lines[3] == "workers    1 process for each model\n"
+        server = Served(int(lines[0].partition("127.0.0.1:")[2].split()[0]), started)
+        until_ready(server)
+        for name in ("a", "b"):
+            status, told = server.ask(json.dumps({"input": [[[9] * 4] * 3]}).encode(), path=f"/predict?model={name}")
+            assert (status, list(told)) == (200, ["predictions"])
+        assert server.end() == 0
+
+
+@pytest.mark.parametrize("typed", ["a b=MADE", "=MADE", "a="])
+def test_a_name_that_cannot_be_in_an_address_is_refused(typed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", typed]) == 4
+    assert f"{typed!r} is not NAME=ARTIFACT" in capsys.readouterr().err
+
+
 def test_load_compares_every_answer_with_the_model_s_own(made: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["load", str(made), "--clients", "8", "--requests", "200"]) == 0
     said = capfd.readouterr().out

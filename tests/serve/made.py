@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from trueloop.errors import BadArtifact
 from trueloop.export.exporter import Array, FakeRunner
 from trueloop.results.artifact import Artifact, Port
 from trueloop.serve.limits import Limits
@@ -143,17 +144,25 @@ def opened(model: str) -> FakeRunner:
     return FakeRunner(MODELS[model])
 
 
+def _read(asked: dict[str, Any]) -> tuple[Artifact, Callable[[], FakeRunner]]:
+    """`change`: a file whose text is the name of the model, or an error; read at each reload."""
+    told = Path(asked["change"]).read_text(encoding="utf-8") if asked["change"] else asked["model"]
+    if told not in MODELS:
+        raise BadArtifact(told)
+    return artifact(asked["kind"]), partial(opened, told)
+
+
 def child(told: str) -> None:
     """The process of a test's server."""
+    from trueloop.serve.model import Source
     from trueloop.serve.server import listen, run
     from trueloop.serve.service import Service
 
-    asked = json.loads(told)
+    asked = {"key": "", "workers": 0, "names": [""], "change": ""} | json.loads(told)
     service = Service(
-        artifact(asked["kind"]),
-        partial(opened, asked["model"]),
+        [Source(partial(_read, asked), name) for name in asked["names"]],
         Limits(**asked["limits"]),
-        key=asked.get("key", ""),
+        key=asked["key"],
         workers=asked["workers"],
     )
     door = listen("127.0.0.1", 0)
@@ -233,9 +242,16 @@ def _read_all(door: socket.socket) -> bytes:
 
 @contextmanager
 def served(
-    kind: str = "image", model: str = "shade", key: str = "", workers: int = 0, **limits: Any
+    kind: str = "image",
+    model: str = "shade",
+    key: str = "",
+    workers: int = 0,
+    names: Sequence[str] = ("",),
+    change: str = "",
+    **limits: Any,
 ) -> Iterator[Served]:
-    told = json.dumps({"kind": kind, "model": model, "limits": limits, "key": key, "workers": workers})
+    asked = {"kind": kind, "model": model, "limits": limits, "key": key, "workers": workers, "names": names}
+    told = json.dumps(asked | {"change": change})
     code = "import sys; from tests.serve.made import child; child(sys.argv[1])"
     with process([sys.executable, "-c", code, told]) as started:
         assert started.stdout is not None

@@ -99,7 +99,7 @@ def test_no_request_is_lost_when_a_process_is_killed() -> None:
         replies: list[tuple[int, Any]] = []
         values = range(0, 250, 25)
         body = [json.dumps({"input": points(value)}).encode() for value in values]
-        threads = [threading.Thread(target=lambda each=each: replies.append(server.ask(each))) for each in body]  # type: ignore[misc]
+        threads = [threading.Thread(target=lambda each=each: replies.append(server.ask(each))) for each in body]
         for thread in threads:
             thread.start()
         while "trueloop_taken_requests 10.0" not in server.get("/metrics")[1] and not replies:
@@ -117,7 +117,7 @@ def test_no_request_is_lost_when_a_process_is_killed() -> None:
 
 
 def test_an_input_that_ends_the_process_is_answered_503_and_others_are_not() -> None:
-    with served(model="deadly", workers=1) as server:
+    with served(model="deadly", workers=1, timeout=PATIENCE) as server:
         status, told = server.json({"input": points(7)})
         assert (status, told) == (503, {"error": "The model's process ended twice while it computed this request."})
         assert server.json({"input": points(8)})[0] == 200

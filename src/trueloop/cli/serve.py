@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import re
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -15,8 +17,10 @@ from trueloop.errors import MissingExtra, Misuse, did_you_mean
 from trueloop.export.device import parse_device
 
 if TYPE_CHECKING:
+    from trueloop.export.exporter import Runner
     from trueloop.results.artifact import Artifact
     from trueloop.serve.limits import Limits
+    from trueloop.serve.service import Service
 
 __all__ = ["KEY", "add_limits", "limits_of", "not_a_run", "parser", "serve"]
 
@@ -32,16 +36,18 @@ ABOUT: Final = """Serve an exported model over HTTP:
 
 Samples that arrive within --wait are computed as one batch. With --latency, batches stay small enough for it, and
 requests that would wait longer are rejected with 429 and a Retry-After. Bad requests get a 4xx with one sentence. On
-SIGTERM, waiting requests are answered first. It listens on this machine only, unless --host is given."""
+SIGTERM, waiting requests are answered first; on SIGHUP, artifacts are loaded again. It listens on this machine only,
+unless --host is given."""
 WRITES: Final = ("triton", "docker")
 LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 KEY: Final = "TRUELOOP_API_KEY"
 
 
 def parser() -> Parser:
-    made = Parser("serve", "[options] ARTIFACT", ABOUT)
+    made = Parser("serve", "[options] [NAME=]ARTIFACT ...", ABOUT)
     add = made.add_argument
-    add("artifact", nargs="?", metavar="ARTIFACT", type=Path, help="a folder that `trueloop export` wrote")
+    folders = "folders that `trueloop export` wrote; NAME: as which it is served"
+    add("artifacts", nargs="*", metavar="[NAME=]ARTIFACT", help=folders)
     add("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1: this machine only)")
     add("--port", type=whole_number(0, 65535), default=8000, metavar="N", help="8000; 0: any free port")
     add("--device", type=parse_device, help="cpu (default) | cuda | cuda:N; aoti: the device it is for")
@@ -72,7 +78,7 @@ def add_limits(parser: Parser) -> None:
 
 def serve(arguments: list[str]) -> int:
     options = parser().parse_all(arguments)
-    if options.artifact is None:
+    if not options.artifacts:
         made = "`trueloop export` makes one"
         raise Misuse(f"Which artifact? Nothing was run: type `trueloop serve runs/NAME/export/onnx`; {made}.")
     if options.write:
@@ -82,23 +88,44 @@ def serve(arguments: list[str]) -> int:
         from trueloop.serve.service import Service
     except ModuleNotFoundError as error:
         raise MissingExtra(f"Serving needs the package {error.name}: pip install 'trueloop[serve]'") from None
-    from trueloop.export.catalogue import check_runnable, runner_of
-    from trueloop.export.folder import read_artifact
+    from trueloop.export.catalogue import check_runnable
+    from trueloop.serve.model import Source
 
-    artifact = read_artifact(not_a_run(options.artifact, "serve"))
-    _, device = check_runnable(artifact, options.device or "")
     limits, key = limits_of(options), _key(options.api_key_file)
     workers = options.workers or 0
-    service = Service(artifact, partial(runner_of, artifact, device), limits, key=key, workers=workers)
+    places = [_named(each) for each in options.artifacts]
+    sources = [Source(partial(_read, path, options.device or ""), name) for name, path in places]
+    service = Service(sources, limits, key=key, workers=workers)
     door = listen(options.host, options.port)
-    _announce(artifact, limits, options.host, door.getsockname()[1], bool(key))
-    if device != "cpu":
-        _say(f"device     {device}")
+    _announce(service, options.host, door.getsockname()[1])
+    devices = {check_runnable(model.artifact, options.device or "")[1] for model in service.models.values()}
+    if devices != {"cpu"}:
+        _say(f"device     {', '.join(sorted(devices))}")
     if workers:
-        _say(f"workers    {workers} {'process' if workers == 1 else 'processes'}")
+        each = " for each model" if len(service.models) > 1 else ""
+        _say(f"workers    {workers} {'process' if workers == 1 else 'processes'}{each}")
     run(service, door, _say, log=options.log)
     _say("stopped")
     return 0
+
+
+def _named(text: str) -> tuple[str, Path]:
+    """NAME=ARTIFACT, or ARTIFACT: then the name is empty. Raises Misuse."""
+    name, equals, path = text.partition("=")
+    if not equals or Path(text).exists():
+        return "", Path(text)
+    if not re.fullmatch(r"[A-Za-z0-9._-]+", name) or not path:
+        letters = "letters, digits, '.', '_' and '-'"
+        raise Misuse(f"{text!r} is not NAME=ARTIFACT: a name has {letters}. Nothing was run.")
+    return name, Path(path)
+
+
+def _read(path: Path, device: str) -> tuple[Artifact, Callable[[], Runner]]:
+    from trueloop.export.catalogue import check_runnable, runner_of
+    from trueloop.export.folder import read_artifact
+
+    artifact = read_artifact(not_a_run(path, "serve"))
+    return artifact, partial(runner_of, artifact, check_runnable(artifact, device)[1])
 
 
 def not_a_run(path: Path, verb: str) -> Path:
@@ -144,15 +171,18 @@ def _key(file: Path | None) -> str:
     return key
 
 
-def _announce(artifact: Artifact, limits: Limits, host: str, port: int, keyed: bool) -> None:
+def _announce(service: Service, host: str, port: int) -> None:
+    limits = service.limits
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    _say(f"{artifact.name} as {artifact.target} at {url}  (try it there; POST /predict, /docs, /metrics)")
+    for model in service.models.values():
+        which = f"?model={model.name}" if model is not service.first else ""
+        _say(f"{model.name} as {model.artifact.target} at {url}  (try it there; POST /predict{which}, /docs, /metrics)")
     several = f"up to {limits.batch} samples, the first waits {limits.wait * 1e3:g} ms"
     batches = several if limits.batch > 1 else "of one sample"
     _say(f"batches    {batches}; queue of {limits.queue}; requests up to {limits.body:,} bytes")
     if limits.latency < math.inf:
         _say(f"latency    answers within {limits.latency * 1e3:g} ms, or 429 at once")
-    if host not in LOOPBACK and not keyed:
+    if host not in LOOPBACK and not service.key:
         warning = f"anybody who can reach {host}:{port} can use this model: no API key is set (--api-key-file, or"
         print(f"trueloop: {warning} {KEY}).", file=sys.stderr, flush=True)
 
@@ -170,7 +200,9 @@ def _write(options: argparse.Namespace) -> int:
     from trueloop.serve.deployment import write_docker, write_triton
     from trueloop.trust.artifacts import check_artifact
 
-    artifact = read_artifact(not_a_run(options.artifact, "serve"))
+    if len(options.artifacts) > 1:
+        raise Misuse("--write takes one artifact. Nothing was written.")
+    artifact = read_artifact(not_a_run(Path(options.artifacts[0]), "serve"))
     check_artifact(artifact)
     verify_files(artifact)
     for path in (write_triton if what == "triton" else write_docker)(artifact, Path(folder), limits_of(options)):

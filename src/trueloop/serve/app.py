@@ -148,11 +148,11 @@ def build_app(service: Service, started: Callable[[], None], log: Callable[[str]
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        service.batcher.start(started)
+        service.start(started)
         yield
-        service.batcher.stop()
+        service.stop()
 
-    name = service.artifact.name
+    name = service.first.name
     app = FastAPI(
         title=name,
         version=__version__,
@@ -203,7 +203,7 @@ async def _internal_error(_: Request, error: Exception) -> Response:
 
 def _document_predict(app: FastAPI, service: Service) -> None:
     written = app.openapi
-    operation = predict_operation(service.artifact, service.inputs, keyed=bool(service.key))
+    operation = predict_operation(service.first.artifact, service.first.inputs, keyed=bool(service.key))
 
     def openapi() -> dict[str, Any]:
         document = written()
@@ -218,7 +218,7 @@ def _add_state(app: FastAPI, service: Service) -> None:
         return _json({"status": "alive"})
 
     async def ready() -> Response:
-        if service.draining or not service.batcher.ready:
+        if service.draining or not service.ready:
             sentence = "The server is stopping." if service.draining else "The model is still loading."
             return refusal(Refused(503, sentence, RETRY))
         return _json({"status": "ready"})
@@ -243,7 +243,9 @@ def _add_state(app: FastAPI, service: Service) -> None:
 
 def _add_pages(app: FastAPI, service: Service) -> None:
     async def page() -> Response:
-        return Response(try_page(service.artifact, service.inputs, key=bool(service.key)), media_type="text/html")
+        return Response(
+            try_page(service.first.artifact, service.first.inputs, key=bool(service.key)), media_type="text/html"
+        )
 
     async def docs() -> Response:
         return Response(docs_page(app.openapi()), media_type="text/html")
@@ -253,7 +255,8 @@ def _add_pages(app: FastAPI, service: Service) -> None:
 
 
 def _model(service: Service) -> dict[str, Any]:
-    artifact, preprocessing = service.artifact, service.artifact.preprocessing
+    model = service.first
+    artifact, preprocessing = model.artifact, model.artifact.preprocessing
     large = ("words", "vocabulary")
     return {
         "name": artifact.name,
@@ -265,8 +268,8 @@ def _model(service: Service) -> dict[str, Any]:
             for port in artifact.inputs
         ],
         "preprocessing": {name: value for name, value in preprocessing.items() if name not in large},
-        "batch": service.batcher.batch,
-        "latency_ms": service.limits.latency * 1e3 if service.batcher.limited else None,
+        "batch": model.batcher.batch,
+        "latency_ms": service.limits.latency * 1e3 if model.batcher.limited else None,
         "max_body": service.limits.body,
     }
 

@@ -1,5 +1,5 @@
-"""The routes of the KServe v2 protocol, as plain ASGI: /v2, /v2/health/... and
-/v2/models/NAME[/versions/V][/ready|/infer]."""
+"""The routes of the KServe v2 protocol, as plain ASGI: /v2, /v2/health/...,
+/v2/models/NAME[/versions/V][/ready|/infer], /v2/repository/index and /v2/repository/models/NAME/load."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from urllib.parse import unquote
 
 from trueloop import __version__
 from trueloop.serve.asgi import PlainRequest, Receive, Scope, Send
+from trueloop.serve.inputs import parsed
 from trueloop.serve.kserve import infer_answer, infer_request, model_metadata
 from trueloop.serve.limits import RETRY, Refused, read_body
+from trueloop.serve.model import Model
 from trueloop.serve.service import INLINE, Service
 
 __all__ = ["Kserve"]
 
-VERSION: Final = "1"
+LOOPBACK: Final = ("127.0.0.1", "::1")
 JSON_BYTES: Final = "inference-header-content-length"
 
 
@@ -30,8 +32,12 @@ class Kserve:
         parts = [unquote(part) for part in raw.removeprefix("/v2").removeprefix("/").split("/")]
         if parts[:1] == ["models"] and parts[-1] == "infer":
             _only(scope, "POST")
-            self._check(parts[1:-1])
-            await self._infer(PlainRequest(scope, receive), send)
+            with self.service.using(self._model(parts[1:-1])) as model:
+                await self._infer(PlainRequest(scope, receive), model, send)
+            return
+        if parts[:1] == ["repository"]:
+            _only(scope, "POST")
+            await _send(send, json.dumps(await self._repository(scope, receive, parts[1:])).encode())
             return
         _only(scope, "GET")
         await _send(send, json.dumps(self._state(parts)).encode())
@@ -46,31 +52,52 @@ class Kserve:
                 self._check_ready()
                 return {"ready": True}
             case ["models", *rest, "ready"] if rest:
-                self._check(rest)
+                model = self._model(rest)
                 self._check_ready()
-                return {"name": self.service.artifact.name, "ready": True}
+                return {"name": model.name, "ready": True}
             case ["models", *rest] if rest:
-                self._check(rest)
-                return model_metadata(self.service.artifact, self.service.artifact.name, [VERSION])
+                model = self._model(rest)
+                return model_metadata(model.artifact, model.name, [str(model.version)])
             case _:
                 raise Refused(
                     404, "Not Found: the KServe v2 routes are /v2, /v2/health/ready and /v2/models/NAME/infer."
                 )
 
-    def _check(self, rest: list[str]) -> None:
+    def _model(self, rest: list[str]) -> Model:
         """NAME or NAME/versions/V. Raises Refused."""
-        name = self.service.artifact.name
-        if rest[:1] != [name]:
-            raise Refused(404, f"There is no model {(rest or [''])[0][:80]!r} here: it is {name!r}.")
-        if rest[1:] not in ([], ["versions", VERSION]):
-            raise Refused(404, f"{name} has version {VERSION} only.")
+        model = self.service.named((rest or [""])[0])
+        if rest[1:] not in ([], ["versions", str(model.version)]):
+            raise Refused(404, f"{model.name} has version {model.version} only.")
+        return model
+
+    async def _repository(self, scope: Scope, receive: Receive, parts: list[str]) -> Any:
+        match parts:
+            case ["index"]:
+                return [
+                    {"name": model.name, "version": str(model.version), "state": "READY", "reason": ""}
+                    for model in self.service.models.values()
+                    if model.batcher.ready
+                ]
+            case ["models", name, "load"]:
+                if (scope["client"] or ("",))[0] not in LOOPBACK:
+                    raise Refused(403, "Models are loaded again by requests from the server's own machine only.")
+                with self.service.budget.share() as share:
+                    body = await read_body(PlainRequest(scope, receive), self.service.limits, share)
+                told = parsed(body, False) if body else {}
+                if not isinstance(told, dict) or told.get("parameters"):
+                    raise Refused(400, "The model is read from its own folder: parameters are not supported.")
+                self.service.named(name)
+                await asyncio.shield(self.service.keep(self.service.reload(name)))
+                return {}
+            case _:
+                raise Refused(404, "Not Found: the routes are repository/index and repository/models/NAME/load.")
 
     def _check_ready(self) -> None:
-        if self.service.draining or not self.service.batcher.ready:
+        if self.service.draining or not self.service.ready:
             sentence = "The server is stopping." if self.service.draining else "The model is still loading."
             raise Refused(503, sentence, RETRY)
 
-    async def _infer(self, request: PlainRequest, send: Send) -> None:
+    async def _infer(self, request: PlainRequest, model: Model, send: Send) -> None:
         service = self.service
         if request.headers.get("content-encoding", "identity") != "identity":
             raise Refused(415, "Compressed requests are not supported: send the body without Content-Encoding.")
@@ -82,12 +109,12 @@ class Kserve:
             with service.budget.share() as share:
                 body = await read_body(request, service.limits, share)
                 if len(body) <= INLINE:
-                    asked = infer_request(body, json_bytes, service.inputs)
+                    asked = infer_request(body, json_bytes, model.inputs)
                 else:
                     async with service.decoding:
-                        asked = await asyncio.to_thread(infer_request, body, json_bytes, service.inputs)
-            rows = await service.batcher.submit(asked.samples)
-        answer, head = infer_answer(asked, rows, service.artifact, service.artifact.name, VERSION)
+                        asked = await asyncio.to_thread(infer_request, body, json_bytes, model.inputs)
+            rows = await model.batcher.submit(asked.samples)
+        answer, head = infer_answer(asked, rows, model.artifact, model.name, str(model.version))
         await _send(send, answer, head)
 
 

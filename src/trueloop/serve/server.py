@@ -17,6 +17,7 @@ import uvicorn
 from trueloop.errors import Misuse
 from trueloop.serve.app import build_app
 from trueloop.serve.connection import limited_protocol
+from trueloop.serve.limits import Refused
 from trueloop.serve.metrics import MALFORMED
 from trueloop.serve.service import Service
 
@@ -52,7 +53,7 @@ def run(service: Service, listener: socket.socket, say: Callable[[str], None], *
     server: Server | None = None
 
     def started() -> None:
-        if service.batcher.failure is not None and server is not None:
+        if service.failure is not None and server is not None:
             server.should_exit = True
         else:
             gc.collect()
@@ -75,10 +76,9 @@ def run(service: Service, listener: socket.socket, say: Callable[[str], None], *
     _allow_files(2 * service.limits.connections + SPARE_FILES)
     server = Server(config, service, say)
     server.run(sockets=[listener])
-    service.batcher.join(LAST)
-    service.batcher.close()
-    if service.batcher.failure is not None:
-        raise service.batcher.failure
+    service.close(LAST)
+    if service.failure is not None:
+        raise service.failure
 
 
 def _allow_files(count: int) -> None:
@@ -97,15 +97,34 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, service: Service, say: Callable[[str], None]) -> None:
         super().__init__(config)
         self.service, self.say = service, say
+        self.hangup = False  # SIGHUP came
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         before = {number: signal.signal(number, self._end) for number in (signal.SIGTERM, signal.SIGINT)}
+        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, self._hang_up)
         try:
             yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+    def _hang_up(self, number: int, frame: FrameType | None) -> None:
+        self.hangup = True
+
+    async def on_tick(self, counter: int) -> bool:
+        if self.hangup:
+            self.hangup = False
+            self.service.keep(self._reload())
+        return await super().on_tick(counter)
+
+    async def _reload(self) -> None:
+        for name in self.service.models:
+            try:
+                model = await self.service.reload(name)
+                self.say(f"SIGHUP: {name} is version {model.version} now")
+            except Refused as refused:
+                self.say(f"SIGHUP: {refused.sentence}")
 
     def _end(self, number: int, frame: FrameType | None) -> None:
         if self.service.draining:

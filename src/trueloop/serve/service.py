@@ -1,24 +1,26 @@
-"""The served model: from a request to samples, and from outputs to an answer."""
+"""The served models: from a request to samples, from outputs to an answer, and from one version to the next."""
 
 import asyncio
 import hashlib
 import hmac
 import json
 import sys
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Final, final
 
 from starlette.datastructures import Headers, QueryParams
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from trueloop.export.exporter import Runner
-from trueloop.results.artifact import Artifact, prediction_of
+from trueloop.errors import Misuse, TrueloopError
+from trueloop.results.artifact import prediction_of
 from trueloop.serve.asgi import PlainRequest
 from trueloop.serve.batching import Batcher, Sample
 from trueloop.serve.inputs import Inputs
 from trueloop.serve.limits import Budget, Limits, Refused, read_body
 from trueloop.serve.metrics import Metrics
+from trueloop.serve.model import Model, Source
 from trueloop.serve.openapi import request_body
 from trueloop.serve.worker import WorkerRunner
 
@@ -31,20 +33,124 @@ ENCODER: Final = json.JSONEncoder(allow_nan=False)
 
 @final
 class Service:
-    def __init__(
-        self, artifact: Artifact, open_runner: Callable[[], Runner], limits: Limits, *, key: str = "", workers: int = 0
-    ) -> None:
-        """`workers`: processes that compute; 0: the model is in this process."""
-        self.artifact, self.limits = artifact, limits
+    """Models under one address; the first is the one that /predict asks unless told otherwise."""
+
+    def __init__(self, sources: Sequence[Source], limits: Limits, *, key: str = "", workers: int = 0) -> None:
+        """`workers`: processes that compute, for each model; 0: the models are in this process."""
+        self.limits, self.workers = limits, workers
         self.key = hashlib.sha256(key.encode()).digest() if key else b""
-        self.inputs = Inputs(artifact, limits)
-        self.metrics = Metrics(lambda: len(self.batcher.waiting), lambda: self.batcher.ready)
-        opened = partial(WorkerRunner, open_runner, self._lost) if workers else open_runner
-        self.batcher = Batcher(artifact, opened, limits, self.metrics.computed, workers or 1)
+        self.metrics = Metrics(self._waiting, lambda: self.ready)
+        self.models: dict[str, Model] = {}
+        self.sources: dict[str, Source] = {}
+        for source in sources:
+            model = self._open(source, 1)
+            if model.name in self.models:
+                typed = f"`trueloop serve {model.name}-1=ARTIFACT {model.name}-2=ARTIFACT`"
+                raise Misuse(f"Two models are called {model.name!r}. Nothing was served: type {typed}.")
+            self.models[model.name], self.sources[model.name] = model, source
         self.budget = Budget(limits.held, "The server is reading too many requests")
         self.unread = Budget(limits.unread, "The server is sending too many answers that are not read")
         self.decoding = asyncio.Semaphore(DECODING)
+        self.reloading = asyncio.Lock()
+        self.tasks: set[asyncio.Task[object]] = set()
         self.draining = False  # After SIGTERM: requests on open connections are still answered, then closed
+
+    def _open(self, source: Source, version: int) -> Model:
+        artifact, open_runner = source.read()
+        opened = partial(WorkerRunner, open_runner, self._lost) if self.workers else open_runner
+        batcher = Batcher(artifact, opened, self.limits, self.metrics.computed, self.workers or 1)
+        return Model(source.name or artifact.name, version, artifact, Inputs(artifact, self.limits), batcher)
+
+    # -- its models --
+
+    @property
+    def first(self) -> Model:
+        return next(iter(self.models.values()))
+
+    @property
+    def ready(self) -> bool:
+        return all(model.batcher.ready for model in self.models.values())
+
+    @property
+    def failure(self) -> BaseException | None:
+        """Why a model could not be loaded."""
+        failures = (model.batcher.failure for model in self.models.values())
+        return next((failure for failure in failures if failure is not None), None)
+
+    def _waiting(self) -> int:
+        return sum(len(model.batcher.waiting) for model in self.models.values())
+
+    def named(self, name: str) -> Model:
+        """Raises Refused."""
+        if name not in self.models:
+            here = " or ".join(map(repr, self.models))
+            raise Refused(404, f"There is no model {name[:80]!r} here: it is {here}.")
+        return self.models[name]
+
+    @contextmanager
+    def using(self, model: Model) -> Iterator[Model]:
+        """A request: a version that is replaced meanwhile still answers it."""
+        model.requests += 1
+        try:
+            yield model
+        finally:
+            model.requests -= 1
+            self._end_if_replaced(model)
+
+    def _end_if_replaced(self, model: Model) -> None:
+        if model.replaced and not model.requests:
+            model.batcher.stop()
+            self.keep(asyncio.to_thread(_end, model))
+
+    def start(self, started: Callable[[], None]) -> None:
+        """`started` is called once: when all models are ready, or one has failed to load."""
+        called = False
+
+        def one() -> None:
+            nonlocal called
+            if not called and (self.ready or self.failure is not None):
+                called = True
+                started()
+
+        for model in self.models.values():
+            model.batcher.start(one)
+
+    def stop(self) -> None:
+        for model in self.models.values():
+            model.batcher.stop()
+
+    def close(self, seconds: float) -> None:
+        """Batches that are not computed within these seconds never will be."""
+        for model in self.models.values():
+            model.batcher.join(seconds)
+            model.batcher.close()
+
+    async def reload(self, name: str) -> Model:
+        """The new version, when it is ready and has replaced the old one. Raises Refused; the old one then stays."""
+        async with self.reloading:
+            old = self.named(name)
+            try:
+                new = await asyncio.to_thread(self._open, self.sources[name], old.version + 1)
+                finished = asyncio.Event()
+                new.batcher.start(finished.set)
+                await finished.wait()
+                if new.batcher.failure is not None:
+                    raise new.batcher.failure
+            except TrueloopError as error:
+                stays = f"Version {old.version} is still served."
+                raise Refused(422, f"{name} was not loaded again: {error} {stays}") from None
+            new.name = name  # of the address, whatever the artifact is called now
+            self.models[name] = new
+            old.replaced = True
+            self._end_if_replaced(old)
+            return new
+
+    def keep(self, work: Coroutine[object, object, object]) -> asyncio.Task[object]:
+        """A task that continues after the request that began it."""
+        task = asyncio.create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+        return task
 
     def _lost(self, sentence: str) -> None:
         self.metrics.restarts.inc()
@@ -59,32 +165,34 @@ class Service:
 
     async def predict(self, request: PlainRequest) -> bytes:
         """JSON. Raises Refused."""
-        with self.metrics.taken.track_inprogress():
-            outputs = await self.batcher.submit(await self._samples(request))
+        query = request.scope["query_string"]
+        asked = QueryParams(query) if query else {}
+        model = self.named(asked["model"]) if "model" in asked else self.first
+        with self.metrics.taken.track_inprogress(), self.using(model):
+            outputs = await model.batcher.submit(await self._samples(request, model, asked.get("resize", "false")))
         try:
-            predictions = [prediction_of(self.artifact, [each.tolist() for each in output]) for output in outputs]
+            predictions = [prediction_of(model.artifact, [each.tolist() for each in output]) for output in outputs]
             return ENCODER.encode({"predictions": predictions}).encode()
         except (ValueError, OverflowError):
             raise Refused(422, "The model's output for this input is NaN or Inf.") from None
 
-    async def _samples(self, request: PlainRequest) -> list[Sample]:
+    async def _samples(self, request: PlainRequest, model: Model, resize: str) -> list[Sample]:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        query = request.scope["query_string"]
-        resize = QueryParams(query).get("resize", "false").lower() if query else "false"
+        resize = resize.lower()
         if resize not in ("true", "false"):
             raise Refused(422, "resize must be true or false.")
-        read = self._reader(kind, resize == "true")
+        read = self._reader(kind, model, resize == "true")
         with self.budget.share() as share:
             body = await read_body(request, self.limits, share)
             if kind == "multipart/form-data":
-                return await self._of_form(request, body, resize == "true")
+                return await self._of_form(request, body, model, resize == "true")
             if kind == "application/json" and len(body) <= INLINE and b"base64" not in body:
                 return read(body)
             async with self.decoding:
                 return await asyncio.to_thread(read, body)
 
-    def _reader(self, kind: str, resize: bool) -> Callable[[bytes], list[Sample]]:
-        inputs = self.inputs
+    def _reader(self, kind: str, model: Model, resize: bool) -> Callable[[bytes], list[Sample]]:
+        inputs = model.inputs
         match kind:
             case "application/json":
                 return inputs.of_json
@@ -93,10 +201,10 @@ class Service:
             case "image/png" | "image/jpeg" | "multipart/form-data" if inputs.takes_pictures:
                 return lambda body: [inputs.of_picture(body, resize=resize)]
             case _:
-                kinds = f"this model accepts {', '.join(request_body(self.artifact, inputs)['content'])}"
+                kinds = f"this model accepts {', '.join(request_body(model.artifact, inputs)['content'])}"
                 raise Refused(415, f"Content type {kind[:80] or '(none)'!r} is not supported; {kinds}.")
 
-    async def _of_form(self, request: PlainRequest, body: bytes, resize: bool) -> list[Sample]:
+    async def _of_form(self, request: PlainRequest, body: bytes, model: Model, resize: bool) -> list[Sample]:
         """The images of a form, under any field name."""
         parser = MultiPartParser(Headers(request.headers), _stream(body), max_files=self.limits.queue, max_fields=0)
         parser.spool_max_size = self.limits.body  # in memory, never on disk
@@ -114,8 +222,14 @@ class Service:
         for at, data in enumerate(files):
             async with self.decoding:
                 where = f"File {at + 1}"
-                made.append(await asyncio.to_thread(self.inputs.of_picture, data, resize=resize, where=where))
+                made.append(await asyncio.to_thread(model.inputs.of_picture, data, resize=resize, where=where))
         return made
+
+
+def _end(model: Model) -> None:
+    """Of an old version, after its last request."""
+    model.batcher.join()
+    model.batcher.close()
 
 
 async def _stream(body: bytes) -> AsyncGenerator[bytes, None]:
