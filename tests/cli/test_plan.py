@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 
 from trueloop.cli.main import main
 from trueloop.cli.plan import KNOWN
+from trueloop.cli.train import recipe_for, without_nproc
+from trueloop.recipe.validate import find_problems
 from trueloop.recipes.catalogue import bundled
 
 ROOT = Path(__file__).parents[2]
@@ -79,6 +82,13 @@ def _json(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
             ["digits", *ASKED, "--bandwidth", "600GB"],
             "--bandwidth cannot be '600GB': expected a bandwidth such as 600GB/s",
         ),
+        (
+            ["digits", *ASKED, "--gpus", "12"],
+            "12 GPUs do not fill nodes of 8. Nothing was run: set --gpus",
+        ),
+        (["digits", "--gpus", "8", "--gpu-type", "h1000"], "Did you mean h100?"),
+        (["digits", *ASKED, "--between", "50"], "--between cannot be '50': expected a bandwidth"),
+        (["digits", *ASKED, "--latency", "5"], "--latency cannot be '5': expected a time"),
         (["digits", *ASKED, "--step", "45"], "--step cannot be '45': expected a time such as 45ms"),
         (
             ["digits", *ASKED, "--format", "jso"],
@@ -166,12 +176,48 @@ def test_where_no_way_fits_it_is_said_and_is_no_failure(capsys: pytest.CaptureFi
     assert main(["plan", "blocks.py", "--gpus", "2", "--memory", "1MB", "--bandwidth", "25Gb/s"]) == 0
     text = capsys.readouterr().out
     assert "no way fits" in text
-    assert "--set accumulate=2" in text
+    assert "No strategy fits: the smallest, " in text
 
 
 def test_1024_gpus_with_a_batch_of_64_say_what_to_type(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "blocks.py", *ASKED, "--gpus", "1024"]) == 0
     assert "a batch of 64 cannot be split over 1,024: give --set batch=1024, or more" in capsys.readouterr().out
+
+
+def test_a_named_gpu_stands_for_its_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    made = _json(capsys, "blocks.py", "--gpus", "8", "--gpu-type", "h200")
+    assert (made["memory"], made["bandwidth"]) == (141e9, 450e9)
+    assert any("an H200's peak" in text for text in made["assumed"])
+    given = _json(capsys, "blocks.py", "--gpus", "8", "--gpu-type", "h200", "--memory", "20GB")
+    assert given["memory"] == 20e9
+
+
+def test_the_printed_command_is_one_that_train_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every row: read back by the parser of train itself, its recipe without a problem."""
+    made = _json(capsys, "blocks.py", *ASKED, "--set", "batch=128", "--set", "precision=bf16")
+    for row in made["rows"]:
+        words = shlex.split(row["command"])
+        assert words[:3] == ["trueloop", "train", "blocks.py"]
+        assert (words[3:5] == ["--nproc", "8"]) is (row["way"]["kind"] != "none")
+        recipe = recipe_for(without_nproc(words[2:]))
+        assert not find_problems(recipe)
+        assert recipe.accumulate == row["accumulate"]
+        assert recipe.activation_checkpointing is row["way"]["recompute"]
+        assert recipe.parallel == ("auto" if row["way"]["kind"] in ("none", "ddp") else row["way"]["kind"])
+
+
+def test_on_several_nodes_the_command_is_a_launch(capsys: pytest.CaptureFixture[str]) -> None:
+    made = _json(capsys, "blocks.py", *ASKED, "--gpus", "16", "--set", "batch=128")
+    launch = "trueloop launch --nnodes 2 --nproc 8 --node-rank I --rendezvous NODE0:29500 -- train blocks.py"
+    ddp = next(row for row in made["rows"] if row["name"] == "ddp")
+    assert ddp["command"] == f"{launch} --set batch=128"
+
+
+def test_what_the_recipe_itself_forbids_is_not_offered(capsys: pytest.CaptureFixture[str]) -> None:
+    made = _json(capsys, "blocks.py", *ASKED, "--set", "precision=fp16")
+    assert {row["way"]["kind"] for row in made["rows"]} == {"none", "ddp"}
+    fsdp = next(each for each in made["unsupported"] if each["name"] == "fsdp")
+    assert "precision=fp16 needs a gradient scaler, which parallel=fsdp does not support" in fsdp["why"]
 
 
 # -- data --
@@ -199,7 +245,8 @@ def test_a_shape_stands_for_the_data(capsys: pytest.CaptureFixture[str]) -> None
     )
     assert made["facts"]["numbers"] == 124_475_904
     assert made["recommended"]["way"] == "ddp"
-    assert made["recommended"]["how"] == "--nproc gpu"
+    command = f"trueloop train {ROOT / 'benchmarks' / 'gpt2_124m.py'} --nproc 8 --set precision=bf16"
+    assert made["recommended"]["command"] == command
 
 
 def test_the_folder_that_the_user_names_must_hold_the_data(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from trueloop.data.source import Facts, Splits
 from trueloop.data.tensors import Tensors
 from trueloop.engine import model_facts
 from trueloop.engine.model_facts import Blank, blank_splits, facts_of, states_per_number
-from trueloop.parallel.plan import Terms, memory_of
+from trueloop.parallel.estimate import Terms, memory_of
 from trueloop.recipe.recipe import Recipe
 from trueloop.recipes.catalogue import find_recipe
 from trueloop.results.plan import ModelFacts, Way

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from trueloop.parallel.plan import Terms
+from trueloop.parallel.estimate import Terms
 from trueloop.results.plan import Kept, ModelFacts
 
 __all__ = ["EXAMPLE", "LARGE", "PLAIN", "facts", "terms"]

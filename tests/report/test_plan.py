@@ -58,7 +58,20 @@ def test_the_recommended_row_alone_is_marked() -> None:
     assert FULL.recommended is not None
     assert len(lines) == 1
     assert lines[0].lstrip(" →").startswith(FULL.recommended.way.name)
-    assert f"recommended  {FULL.recommended.way.name}  ({FULL.recommended.way.how})" in render(FULL)
+    assert f"recommended  {FULL.recommended.way.name}" in render(FULL)
+    assert FULL.chosen is not None
+    assert f"run  {FULL.commands[FULL.chosen]}  (" in render(FULL)
+
+
+def test_what_train_does_not_run_is_named_with_its_numbers_and_the_reason() -> None:
+    made = plan(replace(LARGE, positions=4096), terms(64, batch=512, precision="bf16"))
+    text = render(made)
+    table = text[text.index("Not supported by train") : text.index("Recommendation")]
+    fast = min((each.row for each in made.unsupported if each.row and each.row.fits), key=lambda row: row.step.value)
+    line = next(line for line in table.splitlines() if line.startswith(f"{fast.way.name} "))
+    assert bytes_of(fast.memory.total) in line
+    assert "parallel takes ddp" in line
+    assert f"{len(made.unsupported) - 5} slower ones are in --format json" in table
 
 
 def test_all_reasons_and_assumptions_are_sentences_in_it() -> None:
@@ -81,7 +94,7 @@ def test_where_nothing_fits_nothing_is_marked() -> None:
     text = render(plan(LARGE, terms(2, memory=1e9)))
     assert "no way fits" in text
     assert "→" not in text
-    assert "recommended" not in text
+    assert "recommended  " not in text
     assert "More GPUs" not in text
 
 
@@ -139,8 +152,8 @@ def test_json_says_the_same(made: Plan) -> None:
     assert (told["recommended"] is None) == (made.recommended is None)
     if made.recommended is not None:
         assert told["recommended"]["way"] == made.recommended.way.name
-        assert told["recommended"]["how"] == made.recommended.way.how
         assert told["chosen"] == made.chosen
+        assert told["recommended"]["command"] == made.commands[told["chosen"]]
 
 
 def test_each_number_in_json_has_its_basis() -> None:

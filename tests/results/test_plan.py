@@ -26,6 +26,8 @@ def _memory(*values: float) -> Memory:
         (Way("tp", tensor=4), "tp 4"),
         (Way("fsdp+tp", tensor=8), "fsdp+tp 8"),
         (Way("fsdp+tp", recompute=True, tensor=2), "fsdp+tp 2 + checkpointing"),
+        (Way("hsdp+tp+pp", shards=16, tensor=8, pipeline=4), "hsdp 16+tp 8+pp 4"),
+        (Way("cp", context=4), "cp 4"),
     ],
 )
 def test_a_way_has_a_name(way: Way, name: str) -> None:
@@ -33,31 +35,31 @@ def test_a_way_has_a_name(way: Way, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("way", "how"),
+    ("way", "settings"),
     [
-        (Way("none"), ""),
-        (Way("none", recompute=True), "--set activation_checkpointing=true"),
-        (Way("ddp"), "--nproc gpu"),
-        (Way("ddp", recompute=True), "--nproc gpu --set activation_checkpointing=true"),
-        (Way("fsdp", recompute=True), "not yet supported by trueloop train"),
-        (Way("fsdp+tp", tensor=2), "not yet supported by trueloop train"),
+        (Way("none"), {"parallel": "none"}),
+        (Way("ddp", recompute=True), {"parallel": "ddp", "activation_checkpointing": True}),
+        (Way("fsdp", recompute=True), {"parallel": "fsdp", "activation_checkpointing": True}),
+        (Way("fsdp+tp", tensor=4), {"parallel": "fsdp+tp", "tensor_ranks": 4}),
+        (Way("hsdp", shards=8), {"parallel": "hsdp", "shard_ranks": 8}),
     ],
 )
-def test_a_way_says_what_to_type_for_it(way: Way, how: str) -> None:
-    assert way.how == how
+def test_a_way_is_some_fields_of_a_recipe(way: Way, settings: dict[str, object]) -> None:
+    assert way.settings == settings
 
 
 def test_names_tell_all_ways_apart() -> None:
     made = plan(LARGE, terms(16))
-    names = [row.way.name for row in made.rows] + [each.way.name for each in made.refused]
+    others = [each.way.name for each in (*made.refused, *made.unsupported)]
+    names = [row.way.name for row in made.rows] + others
     assert len(set(names)) == len(names)
 
 
 @pytest.mark.parametrize(
-    ("kind", "sharded"), [("none", False), ("ddp", False), ("fsdp", True), ("tp", False), ("fsdp+tp", True)]
+    ("kind", "sharded"), [("none", False), ("ddp", False), ("fsdp", True), ("tp", False), ("hsdp+tp", True)]
 )
 def test_only_fsdp_shards_its_states(kind: str, sharded: bool) -> None:
-    assert Way(kind).sharded is sharded  # type: ignore[arg-type]
+    assert Way(kind).sharded is sharded
 
 
 def test_memory_is_the_sum_of_its_five_parts() -> None:

@@ -31,6 +31,7 @@ from trueloop.engine.recompute import blocks_of
 from trueloop.engine.task import build_task
 from trueloop.errors import BadRecipe, TrueloopError
 from trueloop.kernels.linear_cross_entropy import LARGEST_CUDA
+from trueloop.parallel.tensor import plan_tensors
 from trueloop.recipe.recipe import Recipe
 from trueloop.results.plan import Kept, ModelFacts
 from trueloop.torch_private.dispatch import (
@@ -155,7 +156,18 @@ def _facts(recipe: Recipe, model: nn.Module, few: _Look, more: _Look, how: str) 
         flops_blocks=_slope(few.flops_blocks, more.flops_blocks),
         how=how,
         state_how=state_how + ("; and a moving average of the weights" if average else ""),
+        positions=more.positions,
+        problems=_problems(recipe, model),
     )
+
+
+def _problems(recipe: Recipe, model: nn.Module) -> dict[str, str]:
+    """Ways that `train` would refuse for this model, each with what it would say."""
+    try:
+        plan_tensors(model, 2, recipe.tensor_plan)
+    except BadRecipe as refusal:
+        return {"tp": str(refusal).partition(" Nothing was run")[0].rstrip(".")}
+    return {}
 
 
 def _kept(few: _Look, more: _Look) -> Kept:
@@ -209,6 +221,7 @@ class _Look:
     split: int = 0
     inputs: int = 0
     stream: int = 0
+    positions: int = 0
     largest: int = 0
     scores: int = 0
     table: int = 0
@@ -244,6 +257,7 @@ class _Look:
         first = next((each for each in inputs if each.is_floating_point()), None)
         if first is not None:
             self.entered = tuple(first.shape)
+            self.positions = max(self.positions, first.shape[1] if first.dim() == 3 else 0)
             self.stream += first.numel()
             self.inputs += first.numel() * first.element_size()
 

@@ -1,281 +1,183 @@
-"""Plans a training on several GPUs: estimated memory, traffic and time of each strategy, and the best one. No torch.
+"""Plans a training on several GPUs: searches the ways to spread it for the fastest that fits. No torch.
 
     made = plan(facts, Terms(gpus=8, memory=80e9, bandwidth=600e9, batch=64))
-    made.recommended, made.reasons, made.assumed
+    made.recommended, made.commands[made.chosen], made.reasons, made.assumed
 
-Collectives are rings: every GPU sends to the next one (`ring_*`: bytes that one GPU sends for a message of given size).
+The search: none, ddp, fsdp, hsdp x tp x pp x cp, each with and without activation checkpointing, each with the number
+of micro-batches that makes it fastest among those that fit. What `train` does not run is listed, never recommended.
 """
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from itertools import product
+from typing import Final, get_args
 
-from trueloop.results.plan import Figure, Memory, ModelFacts, Plan, Refused, Row, Scaled, Way
+from trueloop.parallel.estimate import RESERVE, Terms, computing, memory_of, row_of
+from trueloop.recipe.recipe import field_types
+from trueloop.results.plan import ModelFacts, Plan, Refused, Row, Scaled, Way
 
-__all__ = ["MOST_GPUS", "Terms", "memory_of", "plan"]
+__all__ = ["MOST_GPUS", "Terms", "memory_of", "plan", "row_of", "why_not"]
 
-MOST_GPUS: Final = 1024  # Beyond it a ring of one bandwidth says nothing about a real network
-TENSOR_SIZES: Final = (
-    2,
-    4,
-    8,
-)  # GPUs of one machine that may share a layer: its links are fast, and heads can be divided by them
-RESERVE: Final = 0.08  # of a GPU's memory, for what nobody counts: CUDA itself, NCCL's buffers, gaps between tensors
-BUCKET: Final = 25 << 20  # bytes that DistributedDataParallel sends at once; the last of them cannot be hidden
-FIRST_BUCKET: Final = 1 << 20  # Bytes of its first one, which is smaller so that sending begins early
-LIBRARIES: Final = 32 << 20  # Bytes that cuBLAS takes as its workspace on recent GPUs
-SIZES: Final = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2}  # Bytes of a number that is computed with
-# FLOP/s of an A100 as its maker states them: the GPU that is assumed as long as no step time is given
-PEAKS: Final = {"fp32": 19.5e12, "tf32": 156e12, "bf16": 312e12, "fp16": 312e12}
-REACHED: Final = 0.4  # The share of them that a training of large matrices reaches
+MOST_GPUS: Final = 1024  # Beyond it two bandwidths say too little about a real network
+SPLITS: Final = (1, 2, 4, 8)  # GPUs that may share a layer or a sequence: heads can be divided by them
+STAGES: Final = (1, 2, 4, 8, 16)
 NEAR: Final = 0.05  # ways whose speeds lie this near are equally fast, as far as paper can tell; the simpler one wins
+FEW: Final = 3  # ways that are named as the best
 ON_PAPER: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What a plan is made for."""
-
-    gpus: int
-    memory: float  # Bytes of one
-    bandwidth: float  # Bytes per second that each sends
-    batch: int  # Samples per optimizer step, over all GPUs
-    accumulate: int = 1
-    precision: str = "fp32"
-    step: float = 0.0  # measured seconds that a GPU computes in a step, on its share of the batch; 0: by FLOPs
-
-    @property
-    def size(self) -> int:
-        return SIZES[self.precision]
+Support = Callable[[Way, int], str]
+"""Why `train` does not run a way with so many micro-batches; empty: it does."""
+Command = Callable[[Row], str]
+"""What to type for a row."""
 
 
-# -- collectives --
+# -- the ways --
 
 
-def ring_all_reduce(message: float, gpus: int) -> float:
-    """A reduce-scatter, and an all-gather of its results."""
-    return ring_reduce_scatter(message, gpus) + ring_all_gather(message, gpus)
+def _ways(terms: Terms) -> Iterator[Way]:
+    """The simplest first."""
+    yield Way("none")
+    if terms.gpus == 1:
+        return
+    sizes = sorted(product(SPLITS, STAGES, SPLITS), key=lambda each: (sum(size > 1 for size in each), each[::-1]))
+    for data in ("ddp", "fsdp", "hsdp"):
+        yield from _kinds(data, 1, 1, 1, terms)
+    for tensor, pipeline, context in sizes[1:]:
+        ranks = tensor * pipeline * context
+        if ranks == terms.gpus:
+            yield from _kinds("none", tensor, pipeline, context, terms)
+        elif terms.gpus % ranks == 0:
+            for data in ("ddp", "fsdp", "hsdp"):
+                yield from _kinds(data, tensor, pipeline, context, terms)
+    if not any(size == terms.gpus for size in SPLITS):
+        yield Way("tp", tensor=terms.gpus)  # to say why not
 
 
-def ring_reduce_scatter(message: float, gpus: int) -> float:
-    """`message`: what each GPU has, of which it keeps the sum of one part."""
-    return message * (gpus - 1) / gpus
+def _kinds(data: str, tensor: int, pipeline: int, context: int, terms: Terms) -> Iterator[Way]:
+    named = (("tp", tensor), ("pp", pipeline), ("cp", context))
+    kind = "+".join([*([data] if data != "none" else []), *(name for name, size in named if size > 1)])
+    copies = terms.gpus // (tensor * pipeline)
+    shards = [size for size in ON_PAPER[1:] if size < copies and copies % size == 0] if data == "hsdp" else [1]
+    for size in shards:
+        yield Way(kind, tensor=tensor, pipeline=pipeline, context=context, shards=size)
 
 
-def ring_all_gather(message: float, gpus: int) -> float:
-    """`message`: what each GPU has in the end."""
-    return message * (gpus - 1) / gpus
+def why_not(facts: ModelFacts, way: Way, terms: Terms) -> str:
+    """Why a way cannot be gone; empty: it can."""
+    replicas = 1 if way.kind == "none" else max(1, terms.gpus // way.ranks)
+    if way.recompute and not facts.blocks:
+        return "the model has no repeated blocks to compute again"
+    if way.tensor > 1 and not facts.splittable:
+        return "the model has no repeated blocks whose matrices could be split"
+    if way.tensor > 1 and way.tensor not in SPLITS:
+        return f"a layer is shared by {', '.join(map(str, SPLITS[1:]))} GPUs of one machine, not by {way.tensor:,}"
+    if way.tensor > terms.node:
+        return f"a layer is shared by the {terms.node:,} GPUs of one machine at most, not by {way.tensor:,}"
+    if way.pipeline > 1 and (not facts.blocks or facts.blocks % way.pipeline):
+        return f"{facts.blocks:,} repeated blocks cannot be split into {way.pipeline} equal stages"
+    if way.context > 1 and (not facts.positions or facts.positions % (2 * way.context)):
+        seen = f"sequences of {facts.positions:,}" if facts.positions else "samples without a sequence"
+        return f"{seen} cannot be split into {2 * way.context} equal parts"
+    if replicas > terms.batch:
+        return f"a batch of {terms.batch:,} cannot be split over {replicas:,}: give --set batch={replicas}, or more"
+    if way.pipeline > 1 and math.ceil(terms.batch / replicas) < way.pipeline:
+        return f"{way.pipeline} stages need {way.pipeline} micro-batches, and a share of the batch has fewer samples"
+    return ""
 
 
-# -- memory --
+def _counts(way: Way, terms: Terms) -> Iterator[int]:
+    """Micro-batches of a share, from those that were asked for on."""
+    share, count = math.ceil(terms.batch / (1 if way.kind == "none" else terms.gpus // way.ranks)), terms.accumulate
+    while count < way.pipeline:
+        count *= 2
+    yield count
+    while count * 2 <= share:
+        count *= 2
+        yield count
 
 
-def _computed(value: float, how: str) -> Figure:
-    return Figure(value, "computed", how)
+def _best_of(facts: ModelFacts, ways: Iterable[Way], terms: Terms) -> Row:
+    """The fastest that fits; where none does, the smallest. Of equally fast ones the first, with the fewest splits."""
+    rows = [row_of(facts, way, replace(terms, accumulate=count)) for way in ways for count in _counts(way, terms)]
+    fitting = [row for row in rows if row.fits]
+    if not fitting:
+        return min(rows, key=lambda row: row.memory.total)
+    fastest = max(row.speedup.value for row in fitting)
+    return next(row for row in fitting if row.speedup.value >= fastest * (1.0 - NEAR / 5))
 
 
-def _held(facts: ModelFacts, way: Way) -> float:
-    """The share of the model's numbers that the GPUs which split its layers hold each."""
-    return 1.0 - facts.splittable / facts.numbers * (1.0 - 1.0 / way.tensor)
-
-
-def _micro(way: Way, terms: Terms) -> int:
-    """Samples of one forward."""
-    return math.ceil(_share(way, terms) / terms.accumulate)
-
-
-def _share(way: Way, terms: Terms) -> int:
-    return math.ceil(terms.batch / (terms.gpus // way.tensor))
-
-
-def memory_of(facts: ModelFacts, way: Way, terms: Terms) -> Memory:
-    """Of one GPU, when most is alive: gradients are counted in full beside the activations."""
-    replicas = terms.gpus // way.tensor
-    shards = replicas if way.sharded else 1
-    held = _held(facts, way) / shards
-    of = f"1/{shards} of them" if shards > 1 else "all of them"
-    if way.tensor > 1:
-        of += f", matrices of blocks split over {way.tensor}"
-    return Memory(
-        parameters=_computed(facts.parameter_bytes * held, f"{of}, in fp32"),
-        gradients=_computed(facts.gradient_bytes * held, f"{of}, in fp32"),
-        optimizer=_computed(facts.state_bytes * held, f"{of}; {facts.state_how}" if facts.state_how else of),
-        activations=_activations(facts, way, terms),
-        workspace=_workspace(facts, way, terms),
-    )
-
-
-def _activations(facts: ModelFacts, way: Way, terms: Terms) -> Figure:
-    kept, micro = facts.kept, _micro(way, terms)
-    saved = 1.0 - 1.0 / way.tensor
-    recomputed = kept.per_sample - kept.in_blocks + kept.block_inputs
-    per_sample = recomputed if way.recompute else kept.per_sample - kept.split * saved
-    # A sharded model gathers its weights in the precision that it computes in: autocast keeps no copies of them.
-    fixed = 0.0 if way.sharded else kept.fixed * _held(facts, way)
-    how = "what blocks are given, and what is kept outside of them" if way.recompute else "what the backward needs"
-    return _computed(per_sample * micro + fixed, f"{how}, for {micro:,} samples; {facts.how}")
-
-
-def _workspace(facts: ModelFacts, way: Way, terms: Terms) -> Figure:
-    kept, micro, whole = facts.kept, _micro(way, terms), way.tensor
-    scores = min(kept.scores * micro, kept.scores_most) + (kept.scores_fixed if kept.scores else 0.0)
-    flowing = 2 * kept.largest_tensor * micro
-    again = kept.largest_block * micro if way.recompute else 0.0
-    if whole > 1 and kept.in_blocks:
-        again *= 1.0 - kept.split / kept.in_blocks * (1.0 - 1.0 / whole)
-    gathered = 0.0
-    if way.sharded:
-        part = facts.largest_block or facts.outside
-        gathered = _held(facts, way) * (terms.size * (facts.outside + 2 * facts.largest_block) + 4 * part)
-    how = "two gradients as large as the largest tensor, or the scores of the loss; buffers; cuBLAS"
-    how += "; one block that is computed again" if way.recompute else ""
-    how += "; two gathered blocks, what is in no block, and a gradient before it is reduced" if way.sharded else ""
-    return Figure(max(scores, flowing + again) + gathered + facts.buffer_bytes + LIBRARIES, "assumed", how)
-
-
-# -- time --
-
-
-def _traffic(facts: ModelFacts, way: Way, terms: Terms) -> tuple[float, float]:
-    """Bytes that a GPU sends in a step: of weights and gradients; of activations, which nothing hides."""
-    replicas = terms.gpus // way.tensor
-    held = _held(facts, way)
-    if way.sharded:
-        gathers = 2 * ring_all_gather(facts.numbers * terms.size * held, replicas)
-        states = terms.accumulate * (gathers + ring_reduce_scatter(facts.gradient_bytes * held, replicas))
-    else:
-        states = ring_all_reduce(facts.gradient_bytes * held, replicas)
-    message = facts.stream * _micro(way, terms) * terms.size
-    times = (6 if way.recompute else 4) * facts.blocks * terms.accumulate
-    return states, times * ring_all_reduce(message, way.tensor)
-
-
-def _computing(facts: ModelFacts, terms: Terms) -> Figure:
-    """Seconds of one GPU's part of a step, if all were split evenly."""
-    if terms.step:
-        return Figure(terms.step, "measured", "given as --step")
-    rate = PEAKS[terms.precision] * REACHED
-    how = f"{facts.flops:.3g} FLOPs a sample, computed, at {rate / 1e12:.3g} TFLOP/s, assumed"
-    return Figure(facts.flops * terms.batch / terms.gpus / rate, "assumed", how)
-
-
-def _exposed(facts: ModelFacts, way: Way, terms: Terms, seconds: float) -> float:
-    """`seconds`: of computing."""
-    states, activations = (sent / terms.bandwidth for sent in _traffic(facts, way, terms))
-    if way.sharded:
-        hidden = max(states / (facts.blocks + 1), states - seconds)
-    else:
-        backward = seconds * (1.0 - facts.flops_forward / facts.flops if facts.flops else 2 / 3) / terms.accumulate
-        message = facts.gradient_bytes * _held(facts, way)
-        last = message if message <= FIRST_BUCKET else min(BUCKET, message - FIRST_BUCKET)
-        last = states * last / message if message else 0.0
-        hidden = max(last, states - backward)
-    return hidden + activations
-
-
-def row_of(facts: ModelFacts, way: Way, terms: Terms) -> Row:
-    """`none` is one GPU, which does alone what all of them would share."""
-    if way.kind == "none" and terms.gpus > 1:
-        terms = replace(terms, gpus=1, step=terms.step * terms.gpus)
-    share, replicas = _share(way, terms), terms.gpus // way.tensor
-    ideal = _computing(facts, terms)
-    again = facts.flops_blocks / facts.flops if way.recompute and facts.flops else 0.0
-    seconds = ideal.value * (1.0 + again) * (share * replicas / terms.batch)
-    bus = sum(_traffic(facts, way, terms))
-    exposed, alone = _exposed(facts, way, terms, seconds), bus / terms.bandwidth
-    memory = memory_of(facts, way, terms)
-    speedup, unhidden = (terms.gpus * ideal.value / (seconds + waiting) for waiting in (exposed, alone))
-    on = "from a measured step" if terms.step else "from an assumed rate"
-    basis = ideal.basis if ideal.basis == "assumed" else "computed"
-    return Row(
-        way=way,
-        replicas=replicas,
-        share=share,
-        memory=memory,
-        fits=memory.total <= terms.memory * (1.0 - RESERVE),
-        bus=_computed(bus, _collectives(way)),
-        wire_seconds=_computed(alone, "bytes over the bandwidth that was given, without latency"),
-        exposed=Figure(exposed, "assumed", "what the backward, or the next block, cannot hide"),
-        step=Figure(seconds + exposed, "assumed", f"computing {on}, and what is exposed"),
-        speedup=Figure(speedup, "assumed", f"over one GPU, {on}, with overlap"),
-        speedup_unhidden=Figure(unhidden, basis, f"over one GPU, {on}, without overlap"),
-        efficiency=Figure(speedup / terms.gpus, "assumed", f"{on}, with overlap"),
-    )
-
-
-def _collectives(way: Way) -> str:
-    return {
-        "none": "nobody to send to",
-        "ddp": "one all-reduce of the gradients, in fp32",
-        "fsdp": "two all-gathers of the weights, one reduce-scatter of the gradients",
-        "tp": f"{6 if way.recompute else 4} all-reduces of each block's activations",
-    }.get(way.kind, "gathers and reduce-scatters of shards, and all-reduces of activations")
+def supported(way: Way, _: int = 1) -> str:
+    """Does `train` have a word for it? What the recipe's other fields allow is not known here."""
+    words = get_args(field_types()["parallel"])
+    return "" if way.kind in words else f"parallel takes {', '.join(words[2:])}"
 
 
 # -- the choice --
 
 
-def _ways(facts: ModelFacts, terms: Terms) -> Iterator[Way]:
-    """The simplest first."""
-    kinds = [Way("none")]
-    if terms.gpus > 1:
-        kinds += [Way("ddp"), Way("fsdp")]
-        both = [Way("fsdp+tp", tensor=size) for size in TENSOR_SIZES if size < terms.gpus and terms.gpus % size == 0]
-        fitting = [way for way in both if memory_of(facts, way, terms).total <= terms.memory * (1.0 - RESERVE)]
-        kinds += [Way("tp", tensor=terms.gpus), *(fitting or both[::-1])[:1]]
-    for way in kinds:
-        yield way
-        yield replace(way, recompute=True)
-
-
-def why_not(facts: ModelFacts, way: Way, terms: Terms) -> str:
-    """Why a way cannot be gone; empty: it can."""
-    replicas = 1 if way.kind == "none" else terms.gpus // way.tensor
-    if way.recompute and not facts.blocks:
-        return "the model has no repeated blocks to compute again"
-    if way.tensor > 1 and not facts.splittable:
-        return "the model has no repeated blocks whose matrices could be split"
-    if way.kind == "tp" and way.tensor not in TENSOR_SIZES:
-        return f"a layer is shared by {', '.join(map(str, TENSOR_SIZES))} GPUs of one machine, not by {way.tensor:,}"
-    if replicas > terms.batch:
-        return f"a batch of {terms.batch:,} cannot be split over {replicas:,}: give --set batch={replicas}, or more"
-    return ""
-
-
-def plan(facts: ModelFacts, terms: Terms, subject: str = "", optimizer: str = "") -> Plan:
+def plan(
+    facts: ModelFacts,
+    terms: Terms,
+    subject: str = "",
+    optimizer: str = "",
+    support: Support = supported,
+    command: Command = lambda row: row.way.name,
+) -> Plan:
     """Every way, and the fastest that fits: of equally fast ones the simplest."""
-    refused: list[Refused] = []
-    rows: list[Row] = []
-    for way in _ways(facts, terms):
-        why = why_not(facts, way, terms)
-        if why:
-            refused.append(Refused(way, why))
-        else:
-            rows.append(row_of(facts, way, terms))
+    refused, rows, unsupported = _rows(facts, terms, support)
     fitting = [number for number, row in enumerate(rows) if row.fits]
     fastest = max((rows[number].speedup.value for number in fitting), default=0.0)
     chosen = next((number for number in fitting if rows[number].speedup.value >= fastest * (1.0 - NEAR)), None)
+    others = sorted((each for each in fitting if each != chosen), key=lambda each: rows[each].step.value)
+    best = () if chosen is None else (chosen, *others[: FEW - 1])
     reasons = _reasons(facts, terms, rows, chosen, refused)
     return Plan(
-        subject, facts, terms.gpus, terms.memory, terms.bandwidth, terms.batch, terms.accumulate,
-        terms.precision, optimizer,
-        tuple(rows), tuple(refused), chosen, tuple(reasons), tuple(_assumptions(facts, terms)),
+        subject, facts, terms.gpus, terms.memory, terms.bandwidth, terms.network.between, terms.node, terms.batch,
+        terms.accumulate, terms.precision, optimizer,
+        tuple(rows), tuple(refused), tuple(unsupported), chosen, best, tuple(map(command, rows)),
+        tuple(reasons), tuple(_assumptions(facts, terms)),
         tuple(_scaling(facts, rows[chosen], terms)) if chosen is not None else (),
     )  # fmt: skip
 
 
+def _rows(facts: ModelFacts, terms: Terms, support: Support) -> tuple[list[Refused], list[Row], list[Refused]]:
+    """What `train` knows but this model cannot do, the best row of each kind, and of each kind that it does not run."""
+    kinds: dict[tuple[str, bool], list[Way]] = {}
+    for way in _ways(terms):
+        for recompute in (False, True):
+            kinds.setdefault((way.kind, recompute), []).append(replace(way, recompute=recompute))
+    refused: list[Refused] = []
+    rows: list[Row] = []
+    unsupported: list[Refused] = []
+    for ways in kinds.values():
+        possible = [way for way in ways if not why_not(facts, way, terms)]
+        able = [way for way in possible if not support(way, terms.accumulate)]
+        if able:
+            rows.append(_best_of(facts, able, terms))
+        elif possible:
+            row = _best_of(facts, possible, terms)
+            unsupported.append(Refused(row.way, support(row.way, row.accumulate), row))
+        elif not support(ways[0], terms.accumulate):
+            refused.append(Refused(ways[0], why_not(facts, ways[0], terms)))
+    return refused, rows, unsupported
+
+
 def _scaling(facts: ModelFacts, row: Row, terms: Terms) -> Iterator[Scaled]:
     """On paper: what a GPU computes stays as it is."""
-    seconds, way = _computing(facts, terms).value, row.way
+    seconds, way = computing(facts, terms).value, row.way
     for gpus in ON_PAPER:
-        if way.tensor > 1 and (gpus != way.tensor if way.kind == "tp" else gpus < 2 * way.tensor):
-            continue
+        together = way.ranks * (way.shards if way.data == "hsdp" else 1)
+        if way.kind not in ("none", "ddp", "fsdp"):
+            alone = way.data == "none"
+            if (alone and gpus != way.ranks) or (not alone and (gpus < 2 * together or gpus % together)):
+                continue
         here = replace(way, kind="none" if gpus == 1 else "ddp" if way.kind == "none" else way.kind)
-        larger = replace(terms, gpus=gpus, batch=row.share * (gpus // way.tensor), step=seconds)
-        told = row_of(facts, here, larger)
-        speedup, efficiency = told.speedup.value, told.efficiency.value
-        yield Scaled(gpus, larger.batch, told.memory.total, told.wire_seconds.value, speedup, efficiency)
+        batch = row.share * (gpus // way.ranks)
+        larger = replace(terms, gpus=gpus, batch=batch, step=seconds, accumulate=row.accumulate)
+        estimate = row_of(facts, here, larger)
+        speedup, efficiency = estimate.speedup.value, estimate.efficiency.value
+        yield Scaled(gpus, batch, estimate.memory.total, estimate.wire_seconds.value, speedup, efficiency)
 
 
 def _gigabytes(count: float) -> str:
@@ -299,6 +201,9 @@ def _reasons(facts: ModelFacts, terms: Terms, rows: list[Row], chosen: int | Non
     ahead = [row for row in slower if row.speedup.value > best.speedup.value]
     if ahead:
         yield f"{ahead[0].way.name} is as fast within {NEAR:.0%}, but less simple."
+    if best.accumulate > terms.accumulate:
+        micro = f"{best.accumulate} micro-batches of {best.micro:,}"
+        yield f"A share of {best.share:,} samples is computed in {micro}: the batch, and the results, stay as they are."
     if terms.gpus > 1:
         yield _sharing(best, rows, terms)
     smallest = min((row for row in rows if row.fits), key=lambda row: row.memory.total)
@@ -333,29 +238,34 @@ def _no_way(facts: ModelFacts, terms: Terms, rows: list[Row], refused: list[Refu
     least = min(rows, key=lambda row: row.memory.total)
     need = f"{least.way.name}, needs {_gigabytes(least.memory.total)} on each GPU"
     yield f"No strategy fits: the smallest, {need}; {room} is usable."
-    if _micro(least.way, terms) > 1:
-        yield f"Use smaller micro-batches: --set accumulate={terms.accumulate * 2} or more; the results do not change."
     for gpus in ON_PAPER:
-        way = replace(least.way, kind="fsdp") if least.way.kind == "none" else least.way
-        more = replace(terms, gpus=gpus, step=0.0)
-        if gpus > terms.gpus and not why_not(facts, way, more) and row_of(facts, way, more).fits:
-            yield f"With {gpus:,} GPUs {way.name} fits."
+        way = replace(least.way, kind="fsdp", shards=1) if least.way.data in ("none", "hsdp") else least.way
+        more = replace(terms, gpus=gpus, step=0.0, batch=max(gpus, terms.batch))
+        if gpus > terms.gpus and not why_not(facts, way, more) and _best_of(facts, [way], more).fits:
+            grown = f", with --set batch={gpus}" if gpus > terms.batch else ""
+            yield f"With {gpus:,} GPUs {way.name} fits{grown}."
             return
 
 
 def _assumptions(facts: ModelFacts, terms: Terms) -> Iterator[str]:
     if not terms.step:
+        gpu = terms.gpu
         yield (
-            f"A GPU computes {PEAKS[terms.precision] * REACHED / 1e12:.3g} TFLOP/s in {terms.precision}: {REACHED:.0%} "
-            "of an A100's peak. A measured time is better: --step 45ms, one GPU's time for its share of a batch "
+            f"A GPU computes {gpu.rate(terms.precision) / 1e12:.3g} TFLOP/s in {terms.precision}: {gpu.reached:.0%} "
+            f"of {gpu.name}'s peak. A measured time is better: --step 45ms, one GPU's time for its share of a batch "
             "(`trueloop profile`)."
         )
     if terms.gpus > 1:
-        sent = f"{terms.bandwidth / 1e9:.3g} GB/s"
-        yield f"Every GPU sends {sent} in rings, without latency; slower links between machines are not modeled."
+        sent, far = f"{terms.bandwidth / 1e9:.3g} GB/s", f"{terms.network.between / 1e9:.3g} GB/s"
+        waits = f"{terms.latency * 1e6:.3g} and {terms.latency_between * 1e6:.3g} us"
+        yield (
+            f"Every GPU sends {sent} in rings inside a node of {terms.node}, {far} to other nodes; latency {waits}. "
+            "Busy or uneven networks are slower."
+        )
         yield ("ddp overlaps gradients with the backward, but the last 25 MiB; fsdp weights with the previous block.")
         yield (f"fsdp gathers in {terms.precision}, reduces in fp32, in each micro-batch; weights outside blocks stay.")
         yield ("tp splits matrices of blocks, not norms, embeddings, the residual stream; it overlaps no all-reduce.")
+        yield ("pp is 1F1B with equal stages, all weights outside blocks on one of them; cp hides no keys and values.")
     yield "Gradients and activations are in memory together; freeing gradients before the forward lowers the peak."
     yield ("Weights, gradients and optimizer state are in fp32. Eager: compiled programs usually keep less.")
     yield f"{RESERVE:.0%} of the memory stays free for CUDA, NCCL and fragmentation; workspace is an estimate."

@@ -6,7 +6,7 @@ bf16 and gradients added up in fp32. A model in which some processes leave out l
 sharded so: they would wait for one another.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar, final
 
 import torch
@@ -64,7 +64,6 @@ class Sharded(Strategy):
         self.copies, self.in_step = self.tensor is not None, self.data is not None
         self._asked = dict(plan or {})
         self._plan: TensorPlan | None = None
-        self._root: FSDPModule | None = None
 
     @property
     def note(self) -> str:  # type: ignore[override]
@@ -95,20 +94,13 @@ class Sharded(Strategy):
     def groups(self, groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return divided(groups)
 
-    def entrance(self, forward: Any, model: nn.Module) -> Any:
-        self._root = model if isinstance(model, FSDPModule) else None
-        return forward
-
     def settle(self, model: nn.Module) -> None:
         for module in model.modules():
             if isinstance(module, FSDPModule):
                 module.reshard()
 
-    def micros(self, micros: Sequence[T], samples: int) -> Iterator[T]:
-        for number, micro in enumerate(micros):
-            if self._root is not None:
-                self._root.set_requires_gradient_sync(number == len(micros) - 1)
-            yield micro
+    def micros(self, micros: Sequence[T], samples: int) -> Iterable[T]:
+        return micros  # each sends its gradients: kept until the last one, they would be whole on every process
 
     def add_up(self, losses: Sequence[Tensor], parameters: Sequence[Tensor]) -> Tensor:
         return self.sharers.add_up(losses, ())

@@ -52,7 +52,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def micros(self, micros: Sequence[T], samples: int) -> Iterable[T]:
-        """The micro-batches of a step of `samples` samples over all processes; only the last one sends gradients."""
+        """The micro-batches of a step of `samples` samples over all processes."""
 
     @abstractmethod
     def add_up(self, losses: Sequence[Tensor], parameters: Sequence[Tensor]) -> Tensor:

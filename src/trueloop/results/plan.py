@@ -3,13 +3,13 @@
 Each number is a `Figure`: it says whether it was computed, measured or assumed, and how.
 """
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 __all__ = ["Basis", "Figure", "Kept", "Memory", "ModelFacts", "Plan", "Refused", "Row", "Scaled", "Way"]
 
 Basis = Literal["computed", "measured", "assumed"]
-Kind = Literal["none", "ddp", "fsdp", "tp", "fsdp+tp"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,33 +59,52 @@ class ModelFacts:
     flops_blocks: float  # of the blocks' forward
     how: str  # how activations and FLOPs were counted
     state_how: str = ""  # how the optimizer state was counted
+    positions: int = 0  # of one sample's sequence, as blocks see it; 0: no sequence
+    problems: Mapping[str, str] = field(default_factory=dict)  # tp, pp, cp -> why `train` cannot split this model so
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way to spread a training."""
+    """One way to spread a training: `kind` joins its parts by +: none, ddp, fsdp or hsdp; tp; pp; cp."""
 
-    kind: Kind
+    kind: str
     recompute: bool = False
     tensor: int = 1  # GPUs that share each layer
+    pipeline: int = 1  # stages: groups of GPUs that hold some of the blocks each
+    context: int = 1  # GPUs that share each sequence
+    shards: int = 1  # hsdp: GPUs that hold one copy of the weights together
 
     @property
     def name(self) -> str:
-        shared = f" {self.tensor}" if self.tensor > 1 else ""
-        recompute = " + checkpointing" if self.recompute else ""
-        return f"{'one GPU' if self.kind == 'none' else self.kind}{shared}{recompute}"
+        sizes = {"hsdp": self.shards, "tp": self.tensor, "pp": self.pipeline, "cp": self.context}
+        parts = [f"{part} {sizes[part]}" if part in sizes else part for part in self.kind.split("+")]
+        shown = "one GPU" if self.kind == "none" else "+".join(parts)
+        return f"{shown}{' + checkpointing' if self.recompute else ''}"
+
+    @property
+    def data(self) -> str:
+        """How the GPUs that share a batch hold the weights: none (there is one), ddp, fsdp or hsdp."""
+        first = self.kind.partition("+")[0]
+        return first if first in ("ddp", "fsdp", "hsdp") else "none"
 
     @property
     def sharded(self) -> bool:
-        return self.kind in ("fsdp", "fsdp+tp")
+        return self.data in ("fsdp", "hsdp")
 
     @property
-    def how(self) -> str:
-        """The options of `trueloop train RECIPE` for it."""
-        if self.kind not in ("none", "ddp"):
-            return "not yet supported by trueloop train"
-        words = ["--nproc gpu"] if self.kind == "ddp" else []
-        return " ".join([*words, *(["--set activation_checkpointing=true"] if self.recompute else [])])
+    def ranks(self) -> int:
+        """GPUs that compute one micro-batch together."""
+        return self.tensor * self.pipeline * self.context
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The fields of a recipe that stand for it."""
+        made: dict[str, Any] = {"parallel": self.kind}
+        if self.kind == "fsdp+tp":
+            made["tensor_ranks"] = self.tensor
+        if self.data == "hsdp":
+            made["shard_ranks"] = self.shards
+        return {**made, **({"activation_checkpointing": True} if self.recompute else {})}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +133,8 @@ class Row:
     way: Way
     replicas: int  # shares that a batch is split into
     share: int  # samples of a step per replica
+    accumulate: int  # micro-batches of a share
+    micro: int  # samples of a micro-batch
     memory: Memory
     fits: bool
     bus: Figure  # bytes that a GPU sends per step
@@ -127,10 +148,11 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A way that is not possible."""
+    """A way that is not possible, or that `train` does not support."""
 
     way: Way
     why: str
+    row: Row | None = None  # its estimate, where one can be made
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,14 +173,19 @@ class Plan:
     facts: ModelFacts
     gpus: int
     memory: float  # bytes of one GPU
-    bandwidth: float  # bytes per second that a GPU can send
+    bandwidth: float  # bytes per second that a GPU can send inside a node
+    between: float  # and to other nodes
+    node: int  # GPUs of one node
     batch: int
     accumulate: int
     precision: str
     optimizer: str
     rows: tuple[Row, ...]
     refused: tuple[Refused, ...]
+    unsupported: tuple[Refused, ...]  # possible, but `train` does not run them: never recommended
     chosen: int | None  # index of the chosen row; None: no way fits
+    best: tuple[int, ...]  # indices of the fastest rows that fit, the chosen one first
+    commands: tuple[str, ...]  # what to type, for each row
     reasons: tuple[str, ...]
     assumed: tuple[str, ...]
     scaling: tuple[Scaled, ...] = ()
@@ -169,11 +196,14 @@ class Plan:
 
     def plain(self) -> dict[str, Any]:
         made = asdict(self)
-        for row, plain in zip(self.rows, made["rows"], strict=True):
-            plain["name"] = row.way.name
+        for row, plain, command in zip(self.rows, made["rows"], self.commands, strict=True):
+            plain["name"], plain["command"] = row.way.name, command
             plain["memory"]["total"] = row.memory.total
-        for each, plain in zip(self.refused, made["refused"], strict=True):
-            plain["name"] = each.way.name
-        best = self.recommended
-        chosen = None if best is None else {"way": best.way.name, "how": best.way.how, "speedup": best.speedup.value}
+        for name in ("refused", "unsupported"):
+            for each, plain in zip(getattr(self, name), made[name], strict=True):
+                plain["name"] = each.way.name
+        best, at = self.recommended, self.chosen
+        chosen = None
+        if best is not None and at is not None:
+            chosen = {"way": best.way.name, "command": self.commands[at], "speedup": best.speedup.value}
         return {**made, "recommended": chosen}
