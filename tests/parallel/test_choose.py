@@ -53,7 +53,7 @@ def test_one_process_says_nothing_where_nothing_was_asked(monkeypatch: pytest.Mo
     assert found.note == ""
 
 
-@pytest.mark.parametrize("asked", ["ddp", "fsdp", "tp", "fsdp+tp"])
+@pytest.mark.parametrize("asked", ["ddp", "fsdp", "hsdp", "tp", "fsdp+tp"])
 def test_one_process_says_that_it_is_alone_where_more_were_asked_for(
     monkeypatch: pytest.MonkeyPatch, asked: str
 ) -> None:
@@ -102,7 +102,13 @@ def test_so_many_processes_split_a_layer(
 ) -> None:
     plan = {"0": "column", "2": "row"}
     found = chosen(monkeypatch, world, parallel=asked, tensor_ranks=ranks, precision="bf16", tensor_plan=plan)
-    assert found.options == {"tensor_ranks": layers, "precision": "bf16", "plan": plan}
+    assert found.options == {
+        "tensor_ranks": layers,
+        "shard_ranks": 0,
+        "precision": "bf16",
+        "plan": plan,
+        "offload": False,
+    }
     assert found.world == world
 
 
@@ -118,3 +124,37 @@ def test_the_number_of_processes_that_is_advised_is_one_that_works(world: int, r
         advised = int(str(refused.value).partition("--nproc ")[2].partition(",")[0])
         assert chosen(patch, advised, parallel="fsdp+tp", tensor_ranks=ranks).world == advised
         assert world <= advised < world + 2 * ranks, "not many more than are there"
+
+
+# -- hsdp --
+
+
+@pytest.mark.parametrize(
+    ("world", "asked", "here", "shards"), [(4, 2, 4, 2), (8, 0, 4, 4), (6, 3, 6, 3), (16, 0, 8, 8)]
+)
+def test_a_copy_is_held_by_as_many_as_asked_or_by_one_machine(
+    monkeypatch: pytest.MonkeyPatch, world: int, asked: int, here: int, shards: int
+) -> None:
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(here))
+    found = chosen(monkeypatch, world, parallel="hsdp", shard_ranks=asked)
+    assert found.options["shard_ranks"] == shards
+    assert found.options["tensor_ranks"] == 1
+
+
+@given(world=st.integers(2, 64), ranks=st.integers(2, 16))
+def test_hsdp_advises_a_number_of_processes_that_works(world: int, ranks: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("trueloop.parallel.sharded.Sharded", Asked)
+        if world % ranks == 0 and world > ranks:
+            assert chosen(patch, world, parallel="hsdp", shard_ranks=ranks).options["shard_ranks"] == ranks
+            return
+        with pytest.raises(BadRecipe, match=f"shard_ranks={ranks} needs {2 * ranks}, {3 * ranks}, ") as refused:
+            chosen(patch, world, parallel="hsdp", shard_ranks=ranks)
+        advised = int(str(refused.value).partition("--nproc ")[2].partition(",")[0])
+        assert chosen(patch, advised, parallel="hsdp", shard_ranks=ranks).world == advised
+
+
+def test_hsdp_on_one_machine_alone_says_what_to_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    with pytest.raises(BadRecipe, match=r"4 processes on this machine needs 8, 12, .* or use parallel=fsdp"):
+        chosen(monkeypatch, 4, parallel="hsdp")

@@ -106,6 +106,24 @@ def test_two_processes_give_the_losses_of_one_over_fifty_steps(way: str, accumul
     assert same_bits(weights(first), weights(second))
 
 
+def test_weights_in_the_memory_of_the_host_give_the_losses_of_one_over_fifty_steps() -> None:
+    first, second = spread(replace(FIFTY, offload=True), "fsdp")
+    assert_the_run_of_one(first, ran(FIFTY))
+    assert same_bits(weights(first), weights(second))
+    assert "in 2 parts, in the memory of the host" in first["note"]
+
+
+@pytest.mark.parametrize("accumulate", [1, pytest.param(2, marks=pytest.mark.long)])
+def test_two_copies_of_two_parts_give_the_losses_of_one_over_fifty_steps(accumulate: int) -> None:
+    recipe = replace(FIFTY, accumulate=accumulate, shard_ranks=2)
+    said = spread(recipe, "hsdp", 4)
+    assert_the_run_of_one(said[0], ran(recipe))
+    assert all(same_bits(weights(said[0]), weights(other)) for other in said[1:])
+    assert said[0]["held"] + said[1]["held"] == sum(value.numel() for value in weights(said[0]).values())
+    assert [each["held"] for each in said[:2]] == [each["held"] for each in said[2:]], "the copies are the same"
+    assert "in 2 parts, 2 copies of them" in said[0]["note"]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("options", [{}, {"accumulate": 2, "ema": 0.9}], ids=["plain", "accumulated, averaged"])
 def test_four_processes_that_split_layers_and_weights_give_the_losses_of_one(options: dict[str, Any]) -> None:
@@ -382,6 +400,17 @@ def test_a_checkpoint_is_whole_and_another_strategy_goes_on_with_it(tmp_path: Pa
         ran(short, Folder(tmp_path / other))
         back, _ = on_ranks(partial(gone_on, replace(recipe, parallel=cast("Any", other)), tmp_path / other))
         assert back["losses"] == pytest.approx(whole.losses[8:], abs=1e-5)
+
+
+def test_copies_of_parts_save_what_one_process_resumes_and_resume_what_it_saved(tmp_path: Path) -> None:
+    recipe = replace(FIFTY, steps=12, schedule="constant", shard_ranks=2)
+    short, spread_so = replace(recipe, steps=8, save_every=4), cast("Any", "hsdp")
+    whole = ran(recipe)
+    on_ranks(lambda _: ran(replace(short, parallel=spread_so), Folder(tmp_path / "spread")).ending, 4)
+    assert ran(recipe, Folder(tmp_path / "spread"), go_on=True).losses == pytest.approx(whole.losses[8:], abs=1e-5)
+    ran(short, Folder(tmp_path / "one"))
+    back = on_ranks(partial(gone_on, replace(recipe, parallel=spread_so), tmp_path / "one"), 4)
+    assert back[0]["losses"] == pytest.approx(whole.losses[8:], abs=1e-5)
 
 
 def test_a_plain_model_needs_no_blocks_to_be_sharded() -> None:

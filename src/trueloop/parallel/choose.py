@@ -1,5 +1,7 @@
 """Which strategy a recipe's run has, with the processes that are there; BadRecipe for what they cannot do."""
 
+import os
+
 import torch
 
 from trueloop.errors import BadRecipe
@@ -36,6 +38,7 @@ def _sharded(recipe: Recipe, peers: Group, device: torch.device) -> Strategy:
     from trueloop.parallel.sharded import Sharded  # torch takes its time to load this
 
     world, ranks = peers.world, 1
+    shards = _shards(recipe, world) if recipe.parallel == "hsdp" else 0
     if recipe.parallel == "tp":
         ranks = world
     elif recipe.parallel == "fsdp+tp":
@@ -46,4 +49,27 @@ def _sharded(recipe: Recipe, peers: Group, device: torch.device) -> Strategy:
                 f"are {world}. Nothing was run: use --nproc {max(2, -(-world // ranks)) * ranks}, a different "
                 "tensor_ranks, or parallel=fsdp."
             )
-    return Sharded(peers, device, tensor_ranks=ranks, precision=recipe.precision, plan=recipe.tensor_plan)
+    return Sharded(
+        peers,
+        device,
+        tensor_ranks=ranks,
+        shard_ranks=shards,
+        precision=recipe.precision,
+        plan=recipe.tensor_plan,
+        offload=recipe.offload,
+    )
+
+
+def _shards(recipe: Recipe, world: int) -> int:
+    """Processes that hold one copy: as asked, or those of one machine, whose links are the fastest."""
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", world))  # as torchrun says it
+    ranks = recipe.shard_ranks or here
+    if ranks < 2 or world % ranks or world == ranks:
+        asked = f"shard_ranks={ranks}" if recipe.shard_ranks else f"{ranks} processes on this machine"
+        least = max(2, ranks)
+        raise BadRecipe(
+            f"parallel=hsdp with {asked} needs {2 * least}, {3 * least}, ... processes, and there are {world}: each "
+            f"copy of the weights is held by {least}, and there are at least two copies. Nothing was run: use "
+            f"--nproc {max(2, -(-world // least)) * least}, set shard_ranks, or use parallel=fsdp."
+        )
+    return ranks

@@ -151,7 +151,8 @@ def _weights_sent(facts: ModelFacts, way: Way, terms: Terms) -> Sent:
     gathers = 2 * ring_all_gather(facts.numbers * terms.size * held, shards)
     once = gathers + ring_reduce_scatter(gradients, shards)  # for each micro-batch: gradients stay in parts
     sent = network.send(terms.accumulate * once, parts, rings=3 * units * terms.accumulate)
-    return sent + network.send(ring_all_reduce(gradients / shards, copies.size), copies, trees=units)
+    between = terms.accumulate * ring_all_reduce(gradients / shards, copies.size)
+    return sent + network.send(between, copies, trees=units * terms.accumulate)
 
 
 def _activations_sent(facts: ModelFacts, way: Way, terms: Terms) -> Sent:

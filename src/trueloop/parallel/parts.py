@@ -50,7 +50,7 @@ def norm_of_parts(parameters: Sequence[Tensor], device: torch.device) -> Tensor:
             split.setdefault(_groups(parameter.grad), []).append(own(parameter.grad))
     total = torch.zeros((), dtype=torch.float64, device=device)
     for groups, gradients in split.items():
-        square = torch.stack(foreach_norm(gradients)).double().square().sum()
+        square = torch.stack(foreach_norm(gradients)).double().square().sum().to(device)  # offload: from the host
         for group in groups:
             dist.all_reduce(square, group=group)
         total += square
@@ -65,7 +65,8 @@ def _groups(gradient: Tensor) -> tuple[dist.ProcessGroup, ...]:
 
 @torch.no_grad()
 def clip_parts(parameters: Sequence[Tensor], norm: Tensor, limit: float) -> None:
-    shorten([own(parameter.grad) for parameter in parameters if parameter.grad is not None], norm, limit)
+    gradients = [own(parameter.grad) for parameter in parameters if parameter.grad is not None]
+    shorten(gradients, norm.to(gradients[0].device) if gradients else norm, limit)
 
 
 # -- states --
@@ -74,12 +75,21 @@ def clip_parts(parameters: Sequence[Tensor], norm: Tensor, limit: float) -> None
 def whole(value: Any) -> Any:
     """Every tensor in it put together from its parts. All processes call this together, in the same order."""
     if isinstance(value, DTensor):
-        return value.full_tensor()
+        return _on_its_mesh(value).full_tensor()
     if isinstance(value, Mapping):
         return {key: whole(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return type(value)(whole(item) for item in value)
     return value
+
+
+def _on_its_mesh(tensor: DTensor) -> DTensor:
+    """With offload a part is on the host, and the processes of a device's mesh can send only what is on the device."""
+    local, mesh = tensor.to_local(), tensor.device_mesh
+    if local.device.type == mesh.device_type:
+        return tensor
+    there = local.to(mesh.device_type)
+    return DTensor.from_local(there, mesh, tensor.placements, shape=tensor.shape, stride=tensor.stride())
 
 
 def part_of(value: Any, like: Any) -> Any:

@@ -238,6 +238,8 @@ def _no_way(facts: ModelFacts, terms: Terms, rows: list[Row], refused: list[Refu
     least = min(rows, key=lambda row: row.memory.total)
     need = f"{least.way.name}, needs {_gigabytes(least.memory.total)} on each GPU"
     yield f"No strategy fits: the smallest, {need}; {room} is usable."
+    if least.memory.activations.value + least.memory.workspace.value < least.memory.total / 2:
+        yield "Most of it is weights, gradients and optimizer state: with offload=true, fsdp keeps them on the host."
     for gpus in ON_PAPER:
         way = replace(least.way, kind="fsdp", shards=1) if least.way.data in ("none", "hsdp") else least.way
         more = replace(terms, gpus=gpus, step=0.0, batch=max(gpus, terms.batch))

@@ -1,9 +1,12 @@
-"""fsdp, tp, fsdp+tp: every process holds a part of the weights: torch's `fully_shard` (FSDP2), `parallelize_module`.
+"""fsdp, hsdp, tp, fsdp+tp: a process holds a part of the weights: torch's `fully_shard` (FSDP2), `parallelize_module`.
 
 fsdp gathers a block's weights when the block is computed, and gives each process its part of the summed gradients; so
 all processes that share a batch must compute equally many micro-batches. With precision=bf16 weights are gathered in
 bf16 and gradients added up in fp32. A model in which some processes leave out layers that others compute cannot be
 sharded so: they would wait for one another.
+
+hsdp is a mesh of two dimensions: weights are gathered inside a group, which should be one machine, and only gradients
+go between the groups, each process with those of the same part.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +15,7 @@ from typing import Any, Final, TypeVar, final
 import torch
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionPolicy, fully_shard
 
 from trueloop.parallel.parts import (
     clip_parts,
@@ -34,13 +37,15 @@ __all__ = ["Sharded"]
 
 T = TypeVar("T")
 
+COPIES: Final = "copies"  # hsdp: the dimension over which whole copies of the weights are replicated
 DATA: Final = "data"  # The dimension of the mesh over which batches are split, and weights sharded
 TENSOR: Final = "tensor"  # The dimension over which layers are split
 
 
 @final
 class Sharded(Strategy):
-    """`tensor_ranks`: how many processes split a layer; 1: fsdp alone; all of them: tp alone."""
+    """`tensor_ranks`: how many processes split a layer; 1: fsdp alone; all of them: tp alone. `shard_ranks`: how many
+    hold one copy of the weights (hsdp); 0: all of them."""
 
     in_parts = True
 
@@ -50,25 +55,38 @@ class Sharded(Strategy):
         device: torch.device,
         *,
         tensor_ranks: int = 1,
+        shard_ranks: int = 0,
         precision: str = "fp32",
         plan: Mapping[str, str] | None = None,
+        offload: bool = False,
     ) -> None:
         self.peers, self.device, self.precision = peers, device, precision
-        data, tensor = peers.world // tensor_ranks, tensor_ranks
-        self.name = "fsdp+tp" if data > 1 and tensor > 1 else "tp" if tensor > 1 else "fsdp"
-        sizes = {name: size for name, size in ((DATA, data), (TENSOR, tensor)) if size > 1}
+        replicas = peers.world // shard_ranks if shard_ranks else 1
+        data, tensor = peers.world // tensor_ranks // replicas, tensor_ranks
+        kinds = {"hsdp": replicas > 1, "fsdp+tp": data > 1 and tensor > 1, "tp": tensor > 1}
+        self.name = next((name for name, is_it in kinds.items() if is_it), "fsdp")
+        sizes = {name: size for name, size in ((COPIES, replicas), (DATA, data), (TENSOR, tensor)) if size > 1}
         self.mesh: DeviceMesh = init_device_mesh(device.type, tuple(sizes.values()), mesh_dim_names=tuple(sizes))
-        self.data: DeviceMesh | None = self.mesh[DATA] if data > 1 else None
+        self.data: DeviceMesh | None = None
+        if data > 1:
+            self.data = self.mesh[COPIES, DATA] if replicas > 1 else self.mesh[DATA]
         self.tensor: DeviceMesh | None = self.mesh[TENSOR] if tensor > 1 else None
-        self.sharers = Alone() if self.data is None else Group(device, self.data.get_group())
-        self.copies, self.in_step = self.tensor is not None, self.data is not None
+        self.shards, self.replicas = data, replicas
+        if self.data is None:
+            self.sharers = Alone()
+        else:
+            self.sharers = peers if replicas > 1 else Group(device, self.data.get_group())
+        self.copies, self.in_step = self.tensor is not None or replicas > 1, self.data is not None
+        self.offload = offload
         self._asked = dict(plan or {})
         self._plan: TensorPlan | None = None
 
     @property
     def note(self) -> str:  # type: ignore[override]
         """Known in full when the model has been spread."""
-        parts = f"weights, gradients and optimizer state in {self.sharers.world} parts"
+        copies = f", {self.replicas} copies of them" if self.replicas > 1 else ""
+        parts = f"weights, gradients and optimizer state in {self.shards} parts{copies}"
+        parts += ", in the memory of the host" if self.offload else ""
         shards = parts if self.data is not None else ""
         layers = self._plan.account(self.tensor.size()) if self._plan and self.tensor is not None else ""
         unseen = "the rules that look into layers, and their statistics, see nothing of weights in parts"
@@ -81,9 +99,11 @@ class Sharded(Strategy):
             split_layers(model, self._plan, self.tensor, apart=self.data is not None)
         if self.data is None:
             return
-        policy = _policy(self.precision, model)
+        options: dict[str, Any] = {"mesh": self.data, "mp_policy": _policy(self.precision, model)}
+        if self.offload:
+            options["offload_policy"] = CPUOffloadPolicy(pin_memory=self.device.type == "cuda")
         for part in (*blocks, model):
-            fully_shard(part, mesh=self.data, mp_policy=policy)
+            fully_shard(part, **options)
         assert isinstance(model, FSDPModule)
         # Our losses are divided by the targets of all processes: gradients are added up, not averaged.
         for module in model.modules():

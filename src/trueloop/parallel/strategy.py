@@ -3,6 +3,7 @@
     none      one process
     ddp       every process has the model and a share of each batch (replicated.py)
     fsdp      every process has a part of each weight, and a share of each batch (sharded.py)
+    hsdp      groups of processes are fsdp each, and every group has the model (sharded.py)
     tp        every process has a part of some layers, and all of each batch (sharded.py, tensor.py)
     fsdp+tp   groups of processes split layers; the groups share each batch and the weights (sharded.py, tensor.py)
 

@@ -160,8 +160,12 @@ class Recipe:
     """eager | cuda_graphs (CUDA: replays several recorded steps) | compiled_step (CPU: one compiled function)."""
     steps_per_replay: int = 25
     """cuda_graphs: most optimizer steps that are replayed at once."""
-    parallel: Literal["auto", "none", "ddp", "fsdp", "tp", "fsdp+tp"] = "auto"
-    """Several processes: auto (ddp) | ddp (replicas) | fsdp (sharded weights) | tp (split layers) | fsdp+tp."""
+    parallel: Literal["auto", "none", "ddp", "fsdp", "hsdp", "tp", "fsdp+tp"] = "auto"
+    """auto (ddp) | ddp (replicas) | fsdp (sharded weights) | hsdp (both) | tp (split layers) | fsdp+tp."""
+    shard_ranks: int = 0
+    """hsdp: processes that hold one copy of the weights together; 0: those of one machine."""
+    offload: bool = False
+    """fsdp, hsdp: weights, gradients and optimizer state in the memory of the host; the device has one block's."""
     tensor_ranks: int = 2
     """fsdp+tp: processes that split a layer."""
     tensor_plan: Mapping[str, str] = field(default_factory=lambda: _NOTHING)

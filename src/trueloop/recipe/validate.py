@@ -44,6 +44,7 @@ _SYNONYMS: Final[Mapping[str, Mapping[str, str]]] = {
     "parallel": {
         "ddp": "dp data replicate",
         "fsdp": "zero zero3 deepspeed fsdp2",
+        "hsdp": "hybrid hybrid_shard",
         "tp": "tensor megatron",
         "fsdp+tp": "2d tp+fsdp",
     },
@@ -193,6 +194,7 @@ _RANGES: Final[Mapping[str, _Range]] = {
     "gamma": _SHARE,
     "clip": (lambda value: value > 0, "it must be more than 0"),
     "ema": (lambda value: 0 < value < 1, "a decay lies between 0 and 1, as in 0.999; None: no average"),
+    "shard_ranks": (lambda value: value == 0 or value >= 2, "a copy is held by at least 2; 0: by those of one machine"),
     "tensor_ranks": (lambda value: value >= 2, "a layer is shared by at least 2"),
     "seed": (lambda value: 0 <= value < 2**63, "a seed is a whole number from 0 to 2**63 - 1"),
     "evaluate_every": (lambda value: value >= 1, "it is at least 1; None: at the end of each epoch"),
@@ -209,6 +211,8 @@ def _passes(value: Any, good: Callable[[Any], bool]) -> bool:
 
 
 # -- combinations --
+
+_IN_PARTS: Final = ("fsdp", "hsdp", "tp", "fsdp+tp")  # values of `parallel` with which a process holds parts of weights
 
 
 def _builders(recipe: Recipe) -> Iterator[str]:
@@ -229,7 +233,7 @@ def _own_step(recipe: Recipe) -> Iterator[str]:
         return
     if recipe.program != "eager":
         yield f"program={recipe.program} cannot execute a step of your own: set program=eager"
-    if recipe.parallel in ("fsdp", "tp", "fsdp+tp"):
+    if recipe.parallel in _IN_PARTS:
         yield f"parallel={recipe.parallel} cannot split the models of a step of your own: set parallel=ddp, or none"
     if recipe.compile != "off":
         yield "compile has no effect on a step of your own: call torch.compile on its models, and set compile=off"
@@ -362,7 +366,7 @@ def _machine(recipe: Recipe) -> Iterator[str]:
 
 def _parallel(recipe: Recipe) -> Iterator[str]:
     """Several processes."""
-    way, spread = recipe.parallel, recipe.parallel in ("fsdp", "tp", "fsdp+tp")
+    way, spread = recipe.parallel, recipe.parallel in _IN_PARTS
     if recipe.program == "cuda_graphs" and spread:
         yield f"program=cuda_graphs trains in one process, not with parallel={way}: set program=eager, or parallel=none"
     if recipe.program == "compiled_step" and spread:
@@ -371,6 +375,8 @@ def _parallel(recipe: Recipe) -> Iterator[str]:
         yield f"precision=fp16 needs a gradient scaler, which parallel={way} does not support: set precision=bf16"
     if recipe.compile != "off" and way in ("tp", "fsdp+tp"):
         yield f"compile={recipe.compile} does not support parallel={way}: set compile=off, or parallel=fsdp"
+    if recipe.offload and way not in ("fsdp", "hsdp"):
+        yield f"offload=True is for parallel=fsdp and hsdp, not {way}: set parallel=fsdp, or offload=False"
     for pattern, style in recipe.tensor_plan.items():
         if style not in ("column", "row"):
             yield f"tensor_plan splits {pattern} by {style!r}: set 'column' (its outputs) or 'row' (its inputs)"
@@ -390,6 +396,7 @@ _ONLY_FOR: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ("max_nonfinite", "on_nonfinite", ("skip", "rollback")),
     ("steps_per_replay", "program", ("cuda_graphs",)),
     ("reference_batch", "lr_scaling", ("linear", "sqrt")),
+    ("shard_ranks", "parallel", ("hsdp",)),
     ("tensor_ranks", "parallel", ("fsdp+tp",)),
     ("tensor_plan", "parallel", ("tp", "fsdp+tp")),
 )
