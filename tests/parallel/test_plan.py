@@ -322,7 +322,7 @@ def test_a_reserve_is_left_free() -> None:
 
 def test_without_blocks_there_is_nothing_to_compute_again_or_to_split() -> None:
     made = plan(PLAIN, terms(4))
-    assert _names(made) == ["one GPU", "ddp", "fsdp"]
+    assert _names(made) == ["one GPU", "ddp", "fsdp", "hsdp 2"]
     whys = {each.way.name: each.why for each in made.refused}
     assert "no repeated blocks" in whys["ddp + checkpointing"]
     assert "no repeated blocks" in whys["tp 4"]

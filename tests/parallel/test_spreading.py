@@ -307,7 +307,13 @@ def test_what_was_done_to_lr_is_said() -> None:
         ({"parallel": "tp", "compile": "default"}, "set compile=off, or parallel=fsdp"),
         ({"parallel": "fsdp", "precision": "fp16", "device": "cuda"}, "set precision=bf16"),
         ({"parallel": "fsdp+tp", "tensor_ranks": 1}, "a layer is shared by at least 2"),
-        ({"parallel": "tp", "tensor_plan": {"up": "columns"}}, "set 'column' (its outputs) or 'row' (its inputs)"),
+        ({"parallel": "hsdp", "shard_ranks": 1}, "a copy is held by at least 2"),
+        ({"parallel": "hsdp", "precision": "fp16", "device": "cuda"}, "set precision=bf16"),
+        ({"parallel": "ddp", "offload": True}, "offload=True is for parallel=fsdp and hsdp, not ddp"),
+        (
+            {"parallel": "tp", "tensor_plan": {"up": "columns"}},
+            "set 'column' (its outputs), 'row' (its inputs) or 'qkv'",
+        ),
         ({"lr_scaling": "linear"}, "needs the batch size that lr=0.01 is for: set reference_batch"),
         ({"lr_scaling": "linear", "reference_batch": 0}, "reference_batch is 0: it is at least 1"),
         ({"digest_every": -1}, "digest_every is -1"),
@@ -320,7 +326,7 @@ def test_nonsense_is_refused_before_anything_runs(options: dict[str, Any], said:
 
 
 def test_every_way_is_accepted_and_what_does_nothing_is_said() -> None:
-    for way in ("auto", "none", "ddp", "fsdp", "tp", "fsdp+tp"):
+    for way in ("auto", "none", "ddp", "fsdp", "hsdp", "tp", "fsdp+tp"):
         assert not find_problems(replace(SMALL, parallel=way))
     said = unused_fields(
         replace(SMALL, tensor_ranks=4, reference_batch=8, tensor_plan={"up": "column"}, parallel="fsdp")

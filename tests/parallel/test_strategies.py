@@ -183,6 +183,36 @@ def test_processes_that_split_layers_draw_the_dropout_of_one() -> None:
     assert_the_run_of_one(spread(recipe, "tp")[0], ran(recipe), steps=20)
 
 
+def attending() -> nn.Module:
+    return GPT(VOCABULARY, block=LENGTH, depth=2, heads=4, width=8, dropout=0.0)
+
+
+FUSED = {"blocks.*.attention.qkv": "qkv", "blocks.*.attention.out": "row", "blocks.*.mlp.0": "column",
+         "blocks.*.mlp.2": "row"}  # fmt: skip
+
+
+@pytest.mark.parametrize(("way", "world"), [("tp", 2), pytest.param("fsdp+tp", 4, marks=pytest.mark.long)])
+def test_a_fused_projection_of_queries_keys_and_values_is_split_by_heads(way: str, world: int) -> None:
+    recipe = replace(
+        reading(1, 2, 4, 32, 9), model=attending, batch=4, epochs=None, steps=50, lr=0.05, tensor_plan=FUSED
+    )
+    said = spread(recipe, way, world)
+    alone = ran(recipe)
+    assert said[0]["losses"] == pytest.approx(alone.losses, abs=1e-5)
+    assert furthest(alone.weights, weights(said[0])) < 1e-4
+    assert said[0]["held"] < 0.7 * sum(value.numel() for value in alone.weights.values())
+    assert "8 of 9 linear layers split over 2" in said[0]["note"]
+
+
+def test_heads_that_cannot_be_shared_are_refused() -> None:
+    def said(_: int) -> str:
+        with pytest.raises(BadRecipe) as refused:
+            begin(replace(reading(1, 2, 4), model=attending, batch=4, parallel="tp", tensor_plan=FUSED))
+        return str(refused.value)
+
+    assert "3 processes cannot share evenly" in on_ranks(said, 3)[0]
+
+
 def writer() -> nn.Module:
     return GPT(VOCABULARY, block=LENGTH, depth=2, heads=2, width=8, dropout=0.0)
 

@@ -11,11 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor import DTensor
+from torch.distributed.tensor import DTensor, Replicate
 
 from tests.parallel.one import world_of_one
 from trueloop.errors import BadRecipe
-from trueloop.parallel.tensor import SINGLE_NUMBERS, TensorPlan, _PartOfDropout, plan_tensors, split_layers
+from trueloop.parallel.tensor import (
+    SINGLE_NUMBERS,
+    TensorPlan,
+    _divide_heads,
+    _OwnHeads,
+    _PartOfDropout,
+    plan_tensors,
+    split_layers,
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -152,6 +160,36 @@ def test_a_pattern_names_every_layer_that_fits_it() -> None:
 def test_what_cannot_be_split_is_named(asked: dict[str, str], said: str) -> None:
     with pytest.raises(BadRecipe, match=said):
         plan_tensors(Block(9), 2, asked)
+
+
+def test_a_fused_projection_has_three_equal_parts() -> None:
+    with pytest.raises(BadRecipe, match="its 8 outputs are not three equal parts: queries, keys and values"):
+        plan_tensors(nn.ModuleList([nn.Linear(4, 8)]), 2, {"0": "qkv"})
+    with pytest.raises(BadRecipe, match="splits 0 by qkv, and that is 3 numbers, which 2 processes cannot share"):
+        plan_tensors(nn.ModuleList([nn.Linear(4, 9)]), 2, {"0": "qkv"})
+    assert plan_tensors(nn.ModuleList([nn.Linear(4, 12)]), 2, {"0": "qkv"}).styles == {"0": "qkv"}
+
+
+class Attends(nn.Module):
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        self.n_head, self.qkv = heads, nn.Linear(4, 12)
+
+
+def test_the_heads_of_a_module_are_divided_or_the_refusal_says_so() -> None:
+    model = nn.ModuleList([Attends(4)])
+    _divide_heads(model, "0.qkv", 2)
+    assert model[0].n_head == 2
+    with pytest.raises(BadRecipe, match="2 processes cannot share 3 heads evenly"):
+        _divide_heads(nn.ModuleList([Attends(3)]), "0.qkv", 2)
+
+
+def test_the_parts_of_all_processes_are_the_heads_of_one() -> None:
+    """Queries 0..3, keys 4..7, values 8..11: of two processes the second has the last two of each."""
+    whole = DTensor.from_local(torch.arange(12.0)[None], init_device_mesh("cpu", (1,)), [Replicate()])
+    parts = [_OwnHeads(rank, 2)(nn.Identity(), (), whole) for rank in range(2)]
+    assert parts[1].tolist() == [[2.0, 3.0, 6.0, 7.0, 10.0, 11.0]]
+    assert sorted(torch.cat(parts, -1)[0].tolist()) == list(range(12))
 
 
 def test_of_many_layers_three_are_named() -> None:

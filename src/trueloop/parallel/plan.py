@@ -3,8 +3,8 @@
     made = plan(facts, Terms(gpus=8, memory=80e9, bandwidth=600e9, batch=64))
     made.recommended, made.commands[made.chosen], made.reasons, made.assumed
 
-The search: none, ddp, fsdp, hsdp x tp x pp x cp, each with and without activation checkpointing, each with the number
-of micro-batches that makes it fastest among those that fit. What `train` does not run is listed, never recommended.
+The search: none, ddp, fsdp, hsdp x tp x pp x cp, each with and without activation checkpointing, each with the
+fewest micro-batches that fit. What `train` does not run is listed, never recommended.
 """
 
 import math
@@ -87,7 +87,7 @@ def why_not(facts: ModelFacts, way: Way, terms: Terms) -> str:
 
 
 def _counts(way: Way, terms: Terms) -> Iterator[int]:
-    """Micro-batches of a share, from those that were asked for on."""
+    """Micro-batches of a share, from the number in the recipe on."""
     share, count = math.ceil(terms.batch / (1 if way.kind == "none" else terms.gpus // way.ranks)), terms.accumulate
     while count < way.pipeline:
         count *= 2

@@ -5,6 +5,9 @@ the second by its inputs (row); the outputs of the second are summed. Such pairs
 other models the recipe names the layers (`tensor_plan`), and `engine/parallel_selfcheck.py` compares the outputs
 before the training.
 
+One layer that gives queries, keys and values together (`qkv`) is split by its outputs like any other, but these are
+gathered: the heads of a process are in three places of them. The number of heads that its module knows is divided.
+
 Where activations are replicated, dropout draws the same mask on all processes of a group; between the layers of a pair
 each process takes its part of one process's mask. Dropout inside torch's attention draws the same mask for each
 process's heads.
@@ -19,6 +22,7 @@ from typing import Final, final
 import torch.nn.functional as F  # noqa: N812 - as everybody writes it
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor, Partial, Replicate
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 from trueloop.errors import BadRecipe
@@ -26,7 +30,8 @@ from trueloop.torch_private.modules import has_forward_hooks, own_modules
 
 __all__ = ["STYLES", "TensorPlan", "plan_tensors", "split_layers"]
 
-STYLES: Final = ("column", "row")  # A layer split by its outputs, and by its inputs
+STYLES: Final = ("column", "row", "qkv")  # A layer split by its outputs, by its inputs, by the heads of attention
+HEADS: Final = ("heads", "num_heads", "n_head", "n_heads", "num_attention_heads")  # What modules call their number
 # Elementwise layers: they may stand between the two layers of a pair
 SINGLE_NUMBERS: Final = (
     nn.CELU, nn.Dropout, nn.ELU, nn.GELU, nn.Hardswish, nn.Hardtanh, nn.Identity, nn.LeakyReLU, nn.Mish, nn.ReLU,
@@ -128,7 +133,12 @@ def _asked(model: nn.Module, ranks: int, asked: Mapping[str, str]) -> dict[str, 
 def _refuse(name: str, module: nn.Module, style: str, ranks: int) -> None:
     if not isinstance(module, nn.Linear):
         raise BadRecipe(f"tensor_plan splits {name}, a {type(module).__name__}, not an nn.Linear. Nothing was run.")
-    numbers = module.out_features if style == "column" else module.in_features
+    numbers = module.in_features if style == "row" else module.out_features // (3 if style == "qkv" else 1)
+    if style == "qkv" and module.out_features % 3:
+        raise BadRecipe(
+            f"tensor_plan splits {name} as qkv, and its {module.out_features} outputs are not three equal parts: "
+            "queries, keys and values. Nothing was run: split three layers by column, or leave it out."
+        )
     if why := _why_not(numbers, ranks):
         raise BadRecipe(f"tensor_plan splits {name} by {style}, and that is {why}. Nothing was run: leave it out.")
 
@@ -152,14 +162,45 @@ def _dropouts(model: nn.Module, styles: Mapping[str, str]) -> Iterator[str]:
 
 def split_layers(model: nn.Module, plan: TensorPlan, mesh: DeviceMesh, *, apart: bool = False) -> None:
     """In place. `apart`: answers in memory of their own, which fsdp needs where the model changes them in place."""
-    ways = {"column": ColwiseParallel, "row": RowwiseParallel}
-    parallelize_module(model, mesh, {name: ways[style]() for name, style in plan.styles.items()})
+    ways = {"column": ColwiseParallel(), "row": RowwiseParallel()}
+    ways["qkv"] = ColwiseParallel(output_layouts=Replicate(), use_local_output=False)
+    parallelize_module(model, mesh, {name: ways[style] for name, style in plan.styles.items()})
+    for name in [name for name, style in plan.styles.items() if style == "qkv"]:
+        _divide_heads(model, name, mesh.size())
+        model.get_submodule(name).register_forward_hook(_OwnHeads(mesh.get_local_rank(), mesh.size()))
     for name in [name for name, style in plan.styles.items() if apart and style == "row"]:
         model.get_submodule(name).register_forward_hook(lambda *call: call[-1].clone())
     for name in plan.between:
         dropout = model.get_submodule(name)
         assert isinstance(dropout, nn.Dropout)
         dropout.forward = _PartOfDropout(dropout, mesh.get_local_rank(), mesh.size())  # type: ignore[assignment]
+
+
+def _divide_heads(model: nn.Module, name: str, ranks: int) -> None:
+    """In the module that holds the layer. The comparison of outputs catches one that counts its heads otherwise."""
+    module = model.get_submodule(name.rpartition(".")[0])
+    for attribute in HEADS:
+        heads = getattr(module, attribute, None)
+        if isinstance(heads, int):
+            if heads % ranks:
+                raise BadRecipe(
+                    f"tensor_plan splits {name} as qkv: {ranks} processes cannot share {heads} heads evenly. Nothing "
+                    "was run: use a number of processes that divides the heads, or leave it out."
+                )
+            setattr(module, attribute, heads // ranks)
+
+
+@final
+class _OwnHeads:
+    """After a fused projection: queries, keys and values of this process's heads, out of those of all."""
+
+    def __init__(self, rank: int, ranks: int) -> None:
+        self.rank, self.ranks = rank, ranks
+
+    def __call__(self, _: nn.Module, __: object, answer: DTensor) -> Tensor:
+        # What the other heads add to the gradient comes from the processes that have them.
+        everything = answer.to_local(grad_placements=[Partial()])
+        return everything.unflatten(-1, (3, -1)).chunk(self.ranks, -1)[self.rank].flatten(-2)
 
 
 @final

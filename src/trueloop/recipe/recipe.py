@@ -169,7 +169,7 @@ class Recipe:
     tensor_ranks: int = 2
     """fsdp+tp: processes that split a layer."""
     tensor_plan: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
-    """tp: linear layers to split, {"blocks.*.up": "column", "blocks.*.down": "row"}; empty: pairs in nn.Sequential."""
+    """tp: layers to split, {"*.qkv": "qkv", "*.up": "column", "*.down": "row"}; empty: pairs in nn.Sequential."""
     compile: Literal["off", "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"] = "off"
     """off | default | reduce-overhead | max-autotune | max-autotune-no-cudagraphs."""
     compile_dynamic: bool | None = None

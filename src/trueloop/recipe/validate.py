@@ -378,8 +378,9 @@ def _parallel(recipe: Recipe) -> Iterator[str]:
     if recipe.offload and way not in ("fsdp", "hsdp"):
         yield f"offload=True is for parallel=fsdp and hsdp, not {way}: set parallel=fsdp, or offload=False"
     for pattern, style in recipe.tensor_plan.items():
-        if style not in ("column", "row"):
-            yield f"tensor_plan splits {pattern} by {style!r}: set 'column' (its outputs) or 'row' (its inputs)"
+        if style not in ("column", "row", "qkv"):
+            ways = "'column' (its outputs), 'row' (its inputs) or 'qkv' (the heads of a fused projection)"
+            yield f"tensor_plan splits {pattern} by {style!r}: set {ways}"
     if recipe.lr_scaling != "none" and recipe.reference_batch is None:
         yield f"lr_scaling={recipe.lr_scaling} needs the batch size that lr={recipe.lr:g} is for: set reference_batch"
 
