@@ -75,8 +75,7 @@ def assemble(
     recipe = fill_in(recipe, total)
     ema = _shard(recipe, strategy, model, batches)
     several = None if recipe.step is None else build_named_optimizers(recipe, model, device, strategy)
-    weights = torch.device("cpu") if recipe.offload and strategy.in_parts else device
-    one = build_optimizer(recipe, model, weights, strategy) if several is None else several
+    one = build_optimizer(recipe, model, device, strategy) if several is None else several
     optimizer = cast(torch.optim.Optimizer, one)
     warmup = int(recipe.warmup)
     schedule = Schedule(recipe.schedule, peak_lr(recipe), total, warmup, recipe.final, recipe.step_size, recipe.gamma)

@@ -46,7 +46,7 @@ def build_optimizer(
     if "fused" in inspect.signature(kind).parameters and not {"fused", "foreach", "differentiable"} & set(options):
         known = FUSED_IN_PARTS if strategy.in_parts else FUSED_EVERYWHERE
         on_cpu = device.type == "cpu" and not strategy.in_parts
-        fused = on_cpu or (device.type in DEVICES and kind.__name__ in known)
+        fused = on_cpu or (device.type in DEVICES and kind.__name__ in known and not recipe.offload)
         options["fused"] = fused and all(each.is_floating_point() for group in groups for each in group["params"])
     try:
         return kind(groups, **options)

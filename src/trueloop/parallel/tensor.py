@@ -199,8 +199,9 @@ class _OwnHeads:
 
     def __call__(self, _: nn.Module, __: object, answer: DTensor) -> Tensor:
         # What the other heads add to the gradient comes from the processes that have them.
-        everything = answer.to_local(grad_placements=[Partial()])
-        return everything.unflatten(-1, (3, -1)).chunk(self.ranks, -1)[self.rank].flatten(-2)
+        everything: Tensor = answer.to_local(grad_placements=[Partial()])
+        parts = everything.reshape(*everything.shape[:-1], 3, -1)
+        return parts.chunk(self.ranks, -1)[self.rank].flatten(-2)
 
 
 @final
