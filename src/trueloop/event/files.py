@@ -5,7 +5,16 @@ from typing import Literal
 
 from trueloop.event.base import Event
 
-__all__ = ["FileListed", "FilesDiffer", "RowsCopied", "RowsOutOfStep", "TablesRead", "TextMarked", "VocabularyCompared"]
+__all__ = [
+    "FileListed",
+    "FilesDiffer",
+    "LaterRowsUsed",
+    "RowsCopied",
+    "RowsOutOfStep",
+    "TablesRead",
+    "TextMarked",
+    "VocabularyCompared",
+]
 
 Kind = Literal[
     "order", "exchanged", "constant", "units", "percent", "base", "comma", "separator", "padding", "spelling", "date",
@@ -36,6 +45,21 @@ class FilesDiffer(Event):
     factor: float = 0.0
     units: str = ""  # that differ by this factor
     group: str = ""  # the column whose values tell the two parts of one file apart
+    rows: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class LaterRowsUsed(Event):
+    """A column that is computed exactly from rows of another one: in one file from later rows than in the other.
+    `place`: the line that reads the file with the later rows."""
+
+    column: str
+    source: str  # the column that it is computed from
+    file: str
+    last: int  # row that it is computed from: 1 is the next one, 0 its own
+    other: str
+    other_last: int
+    group: str = ""  # column that tells several series of a file apart
     rows: tuple[int, int] = (0, 0)
 
 

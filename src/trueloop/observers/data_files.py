@@ -16,6 +16,7 @@ from typing import Final, Literal
 from trueloop.event import (
     FileListed,
     FilesDiffer,
+    LaterRowsUsed,
     Place,
     RowsCopied,
     RowsOutOfStep,
@@ -23,6 +24,7 @@ from trueloop.event import (
     TextMarked,
     VocabularyCompared,
 )
+from trueloop.measure.look_ahead import LookAhead, look_ahead
 from trueloop.measure.parallel_lines import shifted_lines
 from trueloop.measure.picture_orientation import turned
 from trueloop.measure.table_differences import Difference, differences, group_differences, single_file
@@ -60,7 +62,9 @@ _PARTS: Final = frozenset(
 
 
 class DataFilesObserver(Observer):
-    emits = (TablesRead, FilesDiffer, RowsOutOfStep, RowsCopied, FileListed, TextMarked, VocabularyCompared)
+    emits = (
+        TablesRead, FilesDiffer, RowsOutOfStep, RowsCopied, FileListed, TextMarked, VocabularyCompared, LaterRowsUsed
+    )  # fmt: skip
     safe_on_shards = True
 
     def prepare(self) -> None:
@@ -117,6 +121,8 @@ class DataFilesObserver(Observer):
                 different += map(_as_difference, relations(table, table, part.rows, other.rows))
                 for found in different:
                     self._differ(found, table.path, *labels, rows, part.column)
+                for ahead in look_ahead(table, table, part.rows, other.rows):
+                    self._looks_ahead(ahead, table, table, labels, rows)
 
     # -- two files --
 
@@ -138,6 +144,8 @@ class DataFilesObserver(Observer):
                 continue
             here, there = (f"{correlation:.2f}" for correlation in leak.inside)
             self._differ(Difference("leaked", leak.column, here, there, 0.0, leak.label), second.path, *names, rows)
+        for ahead in look_ahead(first, second):
+            self._looks_ahead(ahead, first, second, names, rows)
         if first.channels and second.channels:
             parts = [Table(each.path, each.channels, len(each.channels[0]), True) for each in (first, second)]
             for found in differences(*parts):
@@ -152,13 +160,33 @@ class DataFilesObserver(Observer):
 
     def _is_used(self, column: str, others: list[str]) -> bool:
         """Whether the script names a column as often as the others, or names none and takes all that a header has."""
-        places = set(self._places.values())
-        modules = {path for place in places for path in (place.path, *_users_modules(place))}
-        texts = "".join(map(_text_of, sorted(modules | self._places.keys() - self._tabular)))
+        texts = self._source_texts()
         counts = sorted(_occurrences(name, texts) for name in others)
         usual, own = counts[len(counts) // 2], _occurrences(column, texts)
         takes_all = _TAKES_ALL.search(texts) is not None and _PICKS.search(texts) is None
         return own >= usual if usual else not own and takes_all
+
+    def _source_texts(self) -> str:
+        """The user's modules, and the small files that are not tables: configurations."""
+        places = set(self._places.values())
+        modules = {path for place in places for path in (place.path, *_users_modules(place))}
+        return "".join(map(_text_of, sorted(modules | self._places.keys() - self._tabular)))
+
+    def _looks_ahead(
+        self, found: LookAhead, first: Table, second: Table, names: tuple[str, str], rows: tuple[int, int]
+    ) -> None:
+        if self._is_left_out(found.column, first):
+            return
+        later = (first, names[0], found.last[0]), (second, names[1], found.last[1])
+        (table, file, last), (_, other, other_last) = sorted(later, key=lambda side: -side[2])
+        self.emit(LaterRowsUsed, self._places[table.path], found.column, found.source, file, last, other, other_last,
+                  found.group, rows)  # fmt: skip
+
+    def _is_left_out(self, column: str, table: Table) -> bool:
+        """Whether the script names most of the other columns of a file, and not this one."""
+        texts = self._source_texts()
+        named = [_occurrences(name, texts) > 0 for name in table.names if name != column]
+        return sum(named) > len(named) / 2 and not _occurrences(column, texts)
 
     def _differ(
         self, found: Difference, path: str, file: str, other: str, rows: tuple[int, int], group: str = ""
