@@ -8,6 +8,7 @@ from trueloop.event.base import Event
 __all__ = [
     "FileListed",
     "FilesDiffer",
+    "KeysMissed",
     "LaterRowsUsed",
     "RowsCopied",
     "RowsOutOfStep",
@@ -61,6 +62,23 @@ class LaterRowsUsed(Event):
     other_last: int
     group: str = ""  # column that tells several series of a file apart
     rows: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class KeysMissed(Event):
+    """Keys of a file that name rows of another file only if their spelling is changed. `place`: the line that reads
+    the latter."""
+
+    file: str
+    column: str
+    rows: int
+    matched: float  # share of the rows whose key is in the other file, as written
+    lookup: str  # the other file
+    alike: float  # share of the rows whose key is in it after the change
+    change: str  # leading zeros, upper and lower case, ...
+    example: str  # key
+    entry: str  # the same key in the other file
+    modules: tuple[str, ...]  # source files of the user's modules
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,15 +138,20 @@ class TextMarked(Event):
 
 @dataclass(frozen=True, slots=True)
 class VocabularyCompared(Event):
-    """A text whose words are in a vocabulary file, if case does not count. `place`: the line that reads the latter."""
+    """A text whose words are in a vocabulary file, or its letters in an alphabet of the script, if case does not count.
+    `place`: the line that reads the vocabulary, or the text."""
 
-    vocabulary: str  # file
+    vocabulary: str  # file; or the alphabet
     entries: int
     characters: bool  # its entries are single characters
     file: str  # the text
     column: str
     known: float  # share of the words that are in the vocabulary as written
     ignoring_case: float
+    lowered: float  # share of the words that are in it if the text is changed to lower case
     example: str  # a word that is not
     entry: str  # its entry, in a different case
     modules: tuple[str, ...]  # source files of the user's modules
+    literal: bool = False  # an alphabet in the script itself
+    setting: str = ""  # of a configuration file, about lower case
+    is_set: bool = False

@@ -7,6 +7,7 @@ import csv
 import gzip
 import json
 import os
+import re
 import zipfile
 from collections import Counter
 from collections.abc import Iterator
@@ -45,6 +46,7 @@ class Values:
     numbers: Numbers | None
     words: list[str] | None = None
     kind: str = "text"  # 'text', the dtype of an array, or 'digest': of each row of a wide array
+    spelled: list[str] | None = None  # of whole numbers that are not written as usual: 00123, 12.0
 
     def __len__(self) -> int:
         return len(self.words or ()) if self.numbers is None else len(self.numbers)
@@ -200,8 +202,16 @@ def _delimiter(lines: list[str]) -> str | None:
 def _column(name: str, cells: list[str]) -> Values:
     filled = [cell for cell in cells if cell]
     if filled and sum(map(_is_number, filled)) >= MOSTLY * len(filled):
-        return Values(name, numpy.array([float(cell) if _is_number(cell) else numpy.nan for cell in cells]))
+        numbers = numpy.array([float(cell) if _is_number(cell) else numpy.nan for cell in cells])
+        return Values(name, numbers, None, "text", cells if _is_spelled(filled) else None)
     return Values(name, None, cells)
+
+
+def _is_spelled(cells: list[str]) -> bool:
+    """Whole numbers, some of them with leading zeros or a decimal point: keys, if they are looked up."""
+    if not all(re.fullmatch(r"-?\d+(\.0)?", cell) for cell in cells):
+        return False
+    return any(cell.endswith(".0") or (cell.startswith("0") and len(cell) > 1) for cell in cells)
 
 
 def _is_number(cell: str) -> bool:
@@ -228,6 +238,8 @@ def _records(path: str) -> list[Table]:
         if isinstance(rows, list) and len(rows) >= LEAST_ROWS and all(isinstance(row, dict) for row in rows):
             names = [name for name in rows[0] if all(_is_cell(row.get(name)) for row in rows)]
             columns = tuple(_column(name, [str(row[name]) for row in rows]) for name in names)
+            texts = [name for name in rows[0] if name not in names and all(_is_text(row.get(name)) for row in rows)]
+            columns += tuple(Values(name, None, [" ".join(row[name]) for row in rows]) for name in texts)
             if columns:
                 tables.append(Table(path, columns, len(rows), named=True))
     return tables
@@ -241,6 +253,11 @@ def _by_column(path: str, content: dict[str, Any]) -> list[Table]:
     if length < LEAST_ROWS or len(same) < 2:
         return []
     return [Table(path, tuple(_column(name, [str(v) for v in value]) for name, value in same.items()), length, True)]
+
+
+def _is_text(value: object) -> bool:
+    """A list of words or of lines."""
+    return isinstance(value, list) and all(isinstance(part, str) for part in value)
 
 
 def _is_cell(value: object) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from trueloop.measure.tables import Table
 
-__all__ = ["Coverage", "Vocabulary", "coverage", "read_vocabularies"]
+__all__ = ["Coverage", "Vocabulary", "case_setting", "coverage", "read_vocabularies"]
 
 MOST_BYTES: Final = 2**22
 LEAST_ENTRIES: Final = 20
@@ -16,6 +16,7 @@ LEAST_WORDS: Final = 200  # of a text, with letters
 MOST_WORDS: Final = 50_000
 UNIQUE: Final = 0.98  # of the entries
 SPECIAL: Final = re.compile(r"[<\[](unk|pad|s|eos|bos|cls|oov|blank)[>\]]", re.IGNORECASE)
+SETTING: Final = r"lower|lowercase|lower_case|do_lower_case|do_lower|to_lower|lowercased|uncased|lowercasing"
 KNOWN: Final = 0.8  # of the words, if case does not count: the vocabulary is that of this text
 
 
@@ -31,6 +32,7 @@ class Coverage(NamedTuple):
     column: str
     known: float
     ignoring_case: float
+    lowered: float  # if the text is changed to lower case
     example: str  # a frequent word that is not in it
     entry: str  # of the vocabulary, in a different case
 
@@ -72,6 +74,12 @@ def _are_characters(words: list[str]) -> bool:
     return sum(len(word) == 1 for word in words) > len(words) / 2
 
 
+def case_setting(text: str) -> tuple[str, bool] | None:
+    """The key of a configuration that says whether text is changed to lower case, and its value."""
+    found = re.findall(rf"\"?\b({SETTING})\b\"?\s*[:=]\s*(true|false)\b", text, re.IGNORECASE)
+    return (found[0][0], found[0][1].lower() == "true") if len(found) == 1 else None
+
+
 def coverage(vocabulary: Vocabulary, table: Table) -> Coverage | None:
     """Of the column that the vocabulary belongs to, if case does not count. None if it belongs to no column."""
     folded = {word.lower(): word for word in vocabulary.entries}
@@ -86,7 +94,8 @@ def coverage(vocabulary: Vocabulary, table: Table) -> Coverage | None:
         ignoring_case = sum(word.lower() in folded for word in words) / len(words)
         if ignoring_case >= KNOWN and (best is None or known > best.known):
             example = next((w for w in words if w not in vocabulary.entries and w.lower() in folded), "")
-            best = Coverage(column.name, known, ignoring_case, example, folded.get(example.lower(), ""))
+            lowered = sum(word.lower() in vocabulary.entries for word in words) / len(words)
+            best = Coverage(column.name, known, ignoring_case, lowered, example, folded.get(example.lower(), ""))
     return best
 
 

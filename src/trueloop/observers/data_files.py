@@ -16,6 +16,7 @@ from typing import Final, Literal
 from trueloop.event import (
     FileListed,
     FilesDiffer,
+    KeysMissed,
     LaterRowsUsed,
     Place,
     RowsCopied,
@@ -24,6 +25,8 @@ from trueloop.event import (
     TextMarked,
     VocabularyCompared,
 )
+from trueloop.measure.alphabets import alphabets, known_letters
+from trueloop.measure.join_keys import missed_keys
 from trueloop.measure.look_ahead import LookAhead, look_ahead
 from trueloop.measure.parallel_lines import shifted_lines
 from trueloop.measure.picture_orientation import turned
@@ -32,10 +35,11 @@ from trueloop.measure.table_relations import Relation, leaks, parts_by_group, re
 from trueloop.measure.table_rows import copied_rows, have_keys, ids_from_one, row_order
 from trueloop.measure.tables import Table, read_tables
 from trueloop.measure.text_markers import marker
-from trueloop.measure.vocabulary import coverage, read_vocabularies
+from trueloop.measure.vocabulary import case_setting, coverage, read_vocabularies
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import FileOpened, RunEnd
 from trueloop.taps.place import is_users
+from trueloop.usercode.source import source_of
 
 __all__ = ["DataFilesObserver"]
 
@@ -63,7 +67,8 @@ _PARTS: Final = frozenset(
 
 class DataFilesObserver(Observer):
     emits = (
-        TablesRead, FilesDiffer, RowsOutOfStep, RowsCopied, FileListed, TextMarked, VocabularyCompared, LaterRowsUsed
+        TablesRead, FilesDiffer, RowsOutOfStep, RowsCopied, FileListed, TextMarked, VocabularyCompared, LaterRowsUsed,
+        KeysMissed,
     )  # fmt: skip
     safe_on_shards = True
 
@@ -86,6 +91,7 @@ class DataFilesObserver(Observer):
             self.emit(TablesRead, None, len(self._places), len(tables))
         self._listed()
         self._vocabularies(tables)
+        self._alphabets(tables)
         for table in tables:
             self._examine(table)
         for first, second in combinations(tables, 2):
@@ -132,6 +138,7 @@ class DataFilesObserver(Observer):
         if not (alike and self._copies(first, second)):  # copied rows in a different order are not out of step
             self._rows(first, second)
         if not alike:
+            self._keys(first, second)
             return
         if first.lines or second.lines:
             return
@@ -209,6 +216,15 @@ class DataFilesObserver(Observer):
                   copied[0], other.rows, copied[1], named)  # fmt: skip
         return same and copied[0] > other.rows / 2
 
+    def _keys(self, first: Table, second: Table) -> None:
+        for table, lookup in ((first, second), (second, first)):
+            found = missed_keys(table, lookup)
+            if found is not None:
+                place = self._places[lookup.path]
+                self.emit(KeysMissed, place, os.path.basename(table.path), found.column, table.rows, found.matched,
+                          os.path.basename(lookup.path), *found[2:], _users_modules(place))  # fmt: skip
+                return
+
     def _rows(self, first: Table, second: Table) -> None:
         names = os.path.basename(first.path), os.path.basename(second.path)
         place = self._places[second.path]
@@ -242,6 +258,8 @@ class DataFilesObserver(Observer):
 
     def _vocabularies(self, tables: list[Table]) -> None:
         """For each vocabulary, the text whose words it knows least, among the texts it was made for."""
+        settings = {case_setting(_text_of(path)) for path in self._places.keys() - self._tabular} - {None}
+        setting = next(iter(settings)) if len(settings) == 1 else None
         for path, place in list(self._places.items())[:MOST_FILES]:
             for vocabulary in read_vocabularies(path) if os.path.isfile(path) else ():
                 texts = [(each, table) for table in tables if table.path != path
@@ -250,7 +268,21 @@ class DataFilesObserver(Observer):
                     least, table = min(texts, key=lambda pair: pair[0].known)
                     self.emit(VocabularyCompared, place, os.path.basename(path), len(vocabulary.entries),
                               vocabulary.characters, os.path.basename(table.path), *least,
-                              _users_modules(place))  # fmt: skip
+                              _users_modules(place), False, *(setting or ("", False)))  # fmt: skip
+
+    def _alphabets(self, tables: list[Table]) -> None:
+        """For each text, whether its letters are in an alphabet that the script spells out."""
+        for table in tables:
+            place = self._places[table.path]
+            modules = _users_modules(place)
+            spelled = [alphabets(source_of(path).tree) for path in {*modules, place.path}]
+            letters = known_letters(set().union(*spelled), table)
+            if letters is not None:
+                name = os.path.basename(table.path)
+                self.emit(VocabularyCompared, place, "the alphabet of the script", 0, True, name, letters.column,
+                          letters.known, letters.ignoring_case, 0.0, letters.example, letters.entry, modules,
+                          literal=True)  # fmt: skip
+                return
 
     # -- lists of files --
 

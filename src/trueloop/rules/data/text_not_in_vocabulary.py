@@ -4,7 +4,10 @@ What it sees
 ------------
 The script opened a vocabulary file (a list of words or characters with an entry for unknown words or for padding; text
 or json) and a text. As written, most words of the text are not in the vocabulary; if upper and lower case are the same,
-nearly all of them are. Nothing in the script changes the case of text.
+nearly all of them are. Nothing in the script changes the case of text. Or a configuration file says that the text is
+changed to lower case, while the vocabulary has the words of this text as they are written (or the other way round). Or
+the script spells out an alphabet (`"ACGT"`) and the text is written in it, with 3 % or more of the letters in the other
+case: soft-masked sequences.
 
 Why it hurts
 ------------
@@ -38,10 +41,14 @@ from trueloop.usercode.source import source_of
 __all__ = ["TextNotInVocabulary"]
 
 UNKNOWN: Final = 0.3  # of the words are known as written: a text with many names and acronyms has more
+KNOWN: Final = 0.8  # of the words: the vocabulary was made from this text as it is written
+HALF: Final = 0.5  # of them are left, at most, in lower case
 _CHANGES_CASE: Final = re.compile(
     r"\b(lower|upper|casefold|capitalize|title|swapcase|IGNORECASE|lowercase|do_lower_case|transformers|tokenizers"
     r"|sentencepiece|torchtext|sklearn|keras|nltk|spacy|tiktoken)\b"
 )
+_LOWERS: Final = re.compile(r"\.(lower|casefold)\(")
+_MASKS: Final = re.compile(r"soft.?mask|islower|isupper|repeat", re.IGNORECASE)  # lower case means something there
 
 
 class TextNotInVocabulary(Rule, code="DAT138", severity=Severity.WARNING):
@@ -53,17 +60,22 @@ class TextNotInVocabulary(Rule, code="DAT138", severity=Severity.WARNING):
         self._compared: list[VocabularyCompared] = []
 
     def on_vocabulary_compared(self, event: VocabularyCompared) -> None:
-        if event.known < UNKNOWN and not any(_changes_case(path) for path in {*event.modules, _path(event)}):
+        sources = ["\n".join(source_of(path).lines) for path in {*event.modules, _path(event)}]
+        if event.literal:
+            silent = any(_CHANGES_CASE.search(text) or _MASKS.search(text) for text in sources)
+            known = not silent
+        elif event.setting and _follows(event.setting, sources):
+            known = event.known >= KNOWN and event.lowered < HALF if event.is_set else event.known < UNKNOWN
+        else:
+            known = event.known < UNKNOWN and not any(map(_CHANGES_CASE.search, sources))
+        if known:
             self._compared.append(event)
 
     def on_run_ended(self, _: RunEnded) -> Findings:
         for event in self._compared:
-            what = "characters" if event.characters else "words"
             yield self.finding(
                 event,
-                f"{1 - event.known:.0%} of the {what} of `{event.file}` are not in the {event.entries:,} entries of "
-                f"`{event.vocabulary}`: the text has {event.example!r}, the vocabulary {event.entry!r}. Without regard "
-                f"to case, {event.ignoring_case:.0%} are in it.",
+                _message(event),
                 fix="Change the text to the case of the vocabulary when it is read, or make the vocabulary again from "
                 "this text.",
                 evidence={"vocabulary": event.vocabulary, "text": event.file, "column": event.column,
@@ -71,9 +83,27 @@ class TextNotInVocabulary(Rule, code="DAT138", severity=Severity.WARNING):
             )  # fmt: skip
 
 
+def _message(event: VocabularyCompared) -> str:
+    what = "characters" if event.characters else "words"
+    where = event.vocabulary if event.literal else f"the {event.entries:,} entries of `{event.vocabulary}`"
+    if event.setting and event.is_set:
+        return (
+            f"The configuration sets `{event.setting}` to true, but `{event.vocabulary}` has the words of "
+            f"`{event.file}` as they are written: {event.known:.0%} of them are in it now, {event.lowered:.0%} in "
+            "lower case. The others become unknown words."
+        )
+    setting = f" The configuration sets `{event.setting}` to false." if event.setting else ""
+    return (
+        f"{1 - event.known:.0%} of the {what} of `{event.file}` are not in {where}: the text has {event.example!r}, "
+        f"the vocabulary {event.entry!r}. Without regard to case, {event.ignoring_case:.0%} are in it.{setting}"
+    )
+
+
+def _follows(setting: str, sources: list[str]) -> bool:
+    """Whether the script reads this setting, and changes case in one place only: where it does what the setting says"""
+    named = any(re.search(rf"\b{setting}\b", text) for text in sources)
+    return named and sum(len(_LOWERS.findall(text)) for text in sources) == 1
+
+
 def _path(event: VocabularyCompared) -> str:
     return event.place.path if event.place else ""
-
-
-def _changes_case(path: str) -> bool:
-    return bool(_CHANGES_CASE.search("\n".join(source_of(path).lines)))
