@@ -18,11 +18,13 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 from tests.blind.run import DATA, SIDES, pairs_of, staged
 from trueloop.event import Event, Place, RunEnded
 from trueloop.event import files as file_events
 from trueloop.finding import Finding
+from trueloop.observers import data_files
 from trueloop.observers.data_files import DataFilesObserver
 from trueloop.observers.run_objects import RunObjects
 from trueloop.rules.catalogue import all_rules
@@ -74,7 +76,8 @@ def file_findings(script: Path, data: Path) -> list[Finding]:
     place = Place(str(script), line, "")
     for file in _files(script, data):
         observer.file_opened(FileOpened(str(file), False, place))
-    observer.run_ended(RunEnd("finished"))
+    with patch.object(data_files, "_users_modules", lambda place: (place.path,)):  # not those of this program
+        observer.run_ended(RunEnd("finished"))
     checker = Checker(_readers())
     for event in events:
         checker.check(event)

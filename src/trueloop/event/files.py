@@ -8,6 +8,7 @@ from trueloop.event.base import Event
 __all__ = [
     "FileListed",
     "FilesDiffer",
+    "InvariantBroken",
     "KeysMissed",
     "LaterRowsUsed",
     "RowsCopied",
@@ -62,6 +63,20 @@ class LaterRowsUsed(Event):
     other_last: int
     group: str = ""  # column that tells several series of a file apart
     rows: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class InvariantBroken(Event):
+    """What holds exactly in one file, or part of a file, and clearly not in another one. `place`: the line that reads
+    the latter."""
+
+    kind: Literal["order", "sum", "product", "code", "ratio", "sorted", "first"]
+    columns: tuple[str, ...]
+    file: str  # or part of a file
+    here: str  # what the first file has
+    other: str
+    there: str
+    modules: tuple[str, ...]  # source files of the user's modules
 
 
 @dataclass(frozen=True, slots=True)

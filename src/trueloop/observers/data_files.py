@@ -10,12 +10,13 @@ import re
 import sys
 from collections.abc import Iterator
 from itertools import combinations
-from time import perf_counter
+from time import thread_time
 from typing import Final, Literal
 
 from trueloop.event import (
     FileListed,
     FilesDiffer,
+    InvariantBroken,
     KeysMissed,
     LaterRowsUsed,
     Place,
@@ -26,7 +27,10 @@ from trueloop.event import (
     VocabularyCompared,
 )
 from trueloop.measure.alphabets import alphabets, known_letters
+from trueloop.measure.column_invariants import broken_invariants
+from trueloop.measure.group_order import LostOrder, lost_order, sorted_events
 from trueloop.measure.join_keys import missed_keys
+from trueloop.measure.link_tables import first_only
 from trueloop.measure.look_ahead import LookAhead, look_ahead
 from trueloop.measure.parallel_lines import shifted_lines
 from trueloop.measure.picture_orientation import turned
@@ -46,10 +50,11 @@ __all__ = ["DataFilesObserver"]
 MOST_FILES: Final = 48
 MOST_BYTES: Final = 2**25  # of all files
 LARGEST: Final = 2**24
-SECONDS: Final = 4.0  # to read and to compare
+SECONDS: Final = 4.0  # of the processor, to read and to compare
 ALIKE: Final = 0.6  # of the columns: two files of one kind
 SMALL: Final = 2**18  # bytes of a list of files
 LEAST_LISTED: Final = 20  # rows
+FEW_PARTS: Final = 3  # of a file: training, validation, test
 FEW_MORE: Final = 0.01  # rows: one file has lost some
 
 Split = Literal["training", "evaluation", ""]
@@ -68,7 +73,7 @@ _PARTS: Final = frozenset(
 class DataFilesObserver(Observer):
     emits = (
         TablesRead, FilesDiffer, RowsOutOfStep, RowsCopied, FileListed, TextMarked, VocabularyCompared, LaterRowsUsed,
-        KeysMissed,
+        KeysMissed, InvariantBroken,
     )  # fmt: skip
     safe_on_shards = True
 
@@ -84,7 +89,7 @@ class DataFilesObserver(Observer):
             self._places.setdefault(opened.path, opened.place)
 
     def run_ended(self, end: RunEnd) -> None:
-        began = perf_counter()
+        began = thread_time()
         tables = self._read(began)
         self._tabular = {table.path for table in tables}
         if self._places:
@@ -94,8 +99,9 @@ class DataFilesObserver(Observer):
         self._alphabets(tables)
         for table in tables:
             self._examine(table)
+            self._links(table, tables)
         for first, second in combinations(tables, 2):
-            if perf_counter() - began > SECONDS:
+            if thread_time() - began > SECONDS:
                 return
             if first.path != second.path:
                 self._compare(first, second)
@@ -105,7 +111,7 @@ class DataFilesObserver(Observer):
         left = MOST_BYTES
         for path in list(self._places)[:MOST_FILES]:
             size = os.path.getsize(path) if os.path.isfile(path) else LARGEST + 1
-            if size <= min(LARGEST, left) and perf_counter() - began < SECONDS / 2:
+            if size <= min(LARGEST, left) and thread_time() - began < SECONDS / 2:
                 left -= size
                 tables += read_tables(path)
         return tables
@@ -127,7 +133,7 @@ class DataFilesObserver(Observer):
                 different += map(_as_difference, relations(table, table, part.rows, other.rows))
                 for found in different:
                     self._differ(found, table.path, *labels, rows, part.column)
-                for ahead in look_ahead(table, table, part.rows, other.rows):
+                for ahead in look_ahead(table, table, part.rows, other.rows) if len(parts) <= FEW_PARTS else ():
                     self._looks_ahead(ahead, table, table, labels, rows)
 
     # -- two files --
@@ -139,6 +145,8 @@ class DataFilesObserver(Observer):
             self._rows(first, second)
         if not alike:
             self._keys(first, second)
+            for table, other in ((first, second), (second, first)):
+                self._lost_order(sorted_events(table, other), table, other)
             return
         if first.lines or second.lines:
             return
@@ -151,6 +159,13 @@ class DataFilesObserver(Observer):
                 continue
             here, there = (f"{correlation:.2f}" for correlation in leak.inside)
             self._differ(Difference("leaked", leak.column, here, there, 0.0, leak.label), second.path, *names, rows)
+        for table, other in ((first, second), (second, first)):
+            self._lost_order(lost_order(table, other), table, other)
+        for broken in broken_invariants(first, second):
+            if not any(self._is_left_out(column, first) for column in broken.columns):
+                intact, other = (first, second) if broken.in_first else (second, first)
+                sides = (os.path.basename(intact.path), broken.holds), (os.path.basename(other.path), broken.fails)
+                self._broken(broken.kind, broken.columns, *sides, other)
         for ahead in look_ahead(first, second):
             self._looks_ahead(ahead, first, second, names, rows)
         if first.channels and second.channels:
@@ -215,6 +230,31 @@ class DataFilesObserver(Observer):
         self.emit(RowsCopied, self._places[other.path], os.path.basename(table.path), os.path.basename(other.path),
                   copied[0], other.rows, copied[1], named)  # fmt: skip
         return same and copied[0] > other.rows / 2
+
+    # -- what holds exactly in one file --
+
+    def _broken(
+        self, kind: str, columns: tuple[str, ...], here: tuple[str, str], there: tuple[str, str], table: Table
+    ) -> None:
+        place = self._places[table.path]
+        self.emit(InvariantBroken, place, kind, columns, *here, *there, _users_modules(place))  # type: ignore[arg-type]
+
+    def _lost_order(self, found: LostOrder | None, table: Table, other: Table) -> None:
+        if found is not None:
+            here = f"the rows of each `{found.group}` are sorted by `{found.column}` (all of {found.groups:,})"
+            there = f"by `{found.time}`" if found.time else f"{1 - found.elsewhere:.0%} of the sequences are not sorted"
+            names = os.path.basename(other.path), os.path.basename(table.path)
+            self._broken("sorted", (found.group, found.column), (names[0], there), (names[1], here), table)
+
+    def _links(self, link: Table, tables: list[Table]) -> None:
+        found = first_only(link, tables)
+        if found is not None:
+            here = f"each `{found.id}` has {found.mean:.1f} rows on average"
+            there = (f"each of the {found.ids:,} has exactly one, as often as the first rows of the others (distance "
+                     f"{found.to_first:.2f}; from all of their rows {found.distance:.2f})")  # fmt: skip
+            name = os.path.basename(link.path)
+            self._broken("first", (found.id, found.label), (f"{name} ({found.other})", here),
+                         (f"{name} ({found.part})", there), link)  # fmt: skip
 
     def _keys(self, first: Table, second: Table) -> None:
         for table, lookup in ((first, second), (second, first)):
