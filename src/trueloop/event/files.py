@@ -70,7 +70,7 @@ class InvariantBroken(Event):
     """What holds exactly in one file, or part of a file, and clearly not in another one. `place`: the line that reads
     the latter."""
 
-    kind: Literal["order", "sum", "product", "code", "ratio", "sorted", "first"]
+    kind: Literal["order", "sum", "product", "code", "ratio", "sorted", "first", "header"]
     columns: tuple[str, ...]
     file: str  # or part of a file
     here: str  # what the first file has

@@ -28,6 +28,7 @@ from trueloop.event import (
 )
 from trueloop.measure.alphabets import alphabets, known_letters
 from trueloop.measure.column_invariants import broken_invariants
+from trueloop.measure.file_headers import declared
 from trueloop.measure.group_order import LostOrder, lost_order, sorted_events
 from trueloop.measure.join_keys import missed_keys
 from trueloop.measure.link_tables import first_only
@@ -55,6 +56,8 @@ ALIKE: Final = 0.6  # of the columns: two files of one kind
 SMALL: Final = 2**18  # bytes of a list of files
 LEAST_LISTED: Final = 20  # rows
 FEW_PARTS: Final = 3  # of a file: training, validation, test
+FEW_WRONG: Final = 0.05  # of the files that a list names
+MANY_WRONG: Final = 0.2
 FEW_MORE: Final = 0.01  # rows: one file has lost some
 
 Split = Literal["training", "evaluation", ""]
@@ -97,6 +100,7 @@ class DataFilesObserver(Observer):
         self._listed()
         self._vocabularies(tables)
         self._alphabets(tables)
+        self._headers(tables)
         for table in tables:
             self._examine(table)
             self._links(table, tables)
@@ -245,6 +249,18 @@ class DataFilesObserver(Observer):
             there = f"by `{found.time}`" if found.time else f"{1 - found.elsewhere:.0%} of the sequences are not sorted"
             names = os.path.basename(other.path), os.path.basename(table.path)
             self._broken("sorted", (found.group, found.column), (names[0], there), (names[1], here), table)
+
+    def _headers(self, tables: list[Table]) -> None:
+        """A list of files that their headers contradict, where they agree with another list."""
+        lists = [(table, each) for table in tables for each in declared(table)]
+        right = {each.column: (os.path.basename(table.path), each) for table, each in lists if each.wrong <= FEW_WRONG}
+        for table, each in lists:
+            if each.wrong >= MANY_WRONG and each.column in right:
+                other, agreed = right[each.column]
+                here = f"`{each.column}` is that of the file in {1 - agreed.wrong:.0%} of {agreed.files:,} rows"
+                there = (f"not so in {each.wrong:.0%} of {each.files:,} rows (`{each.example}` has {each.header:g}, "
+                         f"the list says {each.says:g})")  # fmt: skip
+                self._broken("header", (each.column,), (other, here), (os.path.basename(table.path), there), table)
 
     def _links(self, link: Table, tables: list[Table]) -> None:
         found = first_only(link, tables)

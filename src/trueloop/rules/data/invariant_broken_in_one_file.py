@@ -7,7 +7,9 @@ of a file are compared with a second file that has the same columns: a column th
 and end), the sum or the product of two others, an amount that follows a setting of its row (samples and sampling
 rate), the number of each name (label codes). Also the order of rows: those of each user or machine are sorted by a code
 in one file, and by time, or not by that code, in the other. Also tables that give each id its labels, one row for each:
-in one part of the ids exactly one row is left, and these rows are distributed as the first ones of the other ids.
+in one part of the ids exactly one row is left, and these rows are distributed as the first ones of the other ids. Also
+lists of files (wav, png, npy) with a sampling rate, a size or a length that the headers of the files contradict, where
+they agree with another list.
 
 Why it hurts
 ------------
@@ -51,6 +53,7 @@ _FIXES: Final = {
     "code": "Make the numbers of both files from one list of names.",
     "ratio": "Write the true setting of each row into the second file: it looks like a default value.",
     "sorted": "Write the file again in the order of time, or keep the time and sort by it when it is read.",
+    "header": "Write the list again from the headers of the files, or read the headers in the script.",
     "first": "Write the table again; remove duplicates by both columns, not by the id alone.",
 }
 
