@@ -56,7 +56,7 @@ def test_a_clean_signal_beside_a_noisy_one() -> None:
     def spectra(noise: float, ending: str) -> Table:
         level = drawn(0).uniform(0, 9, (300, 1))
         points = level + numpy.arange(4) / 4 + noise * drawn(1).normal(size=(300, 4))
-        return table(**{f"w{index}{ending}": points[:, index] for index in range(4)})
+        return table("a.csv", **{f"w{index}{ending}": points[:, index] for index in range(4)})
 
     assert not kinds(spectra(0.0, ""), spectra(1.0, ""))
     assert not kinds(spectra(0.0, "]"), spectra(1.0, "]"))
