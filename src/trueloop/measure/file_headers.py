@@ -80,7 +80,7 @@ def _header(path: str) -> dict[str, float]:
             return {"frames": len(array)} if array.ndim else {}
         with open(path, "rb") as file:
             head = file.read(24)
-    except (OSError, EOFError, ValueError, wave.Error, ZeroDivisionError):
+    except (OSError, EOFError, ValueError, wave.Error, struct.error, ZeroDivisionError):
         return {}  # not the format that its name says
     if head[:8] != b"\x89PNG\r\n\x1a\n" or len(head) < 24:
         return {}

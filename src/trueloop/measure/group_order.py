@@ -95,4 +95,4 @@ def _sequences(table: Table) -> Floats | None:
     if len(numbers) < LEAST_LENGTH or table.rows < LEAST_GROUPS or len(numbers) < len(table.columns):
         return None
     rows = numpy.stack(numbers, 1)
-    return rows if bool((rows == numpy.round(rows)).all()) else None
+    return rows if bool(numpy.isfinite(rows).all()) and bool((rows == numpy.round(rows)).all()) else None

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import numpy
+from numpy.typing import NDArray
 
 from trueloop.measure.tables import Table, Values
 
@@ -68,11 +69,15 @@ def _keys(column: Values) -> list[str] | None:
         keys = column.words or []
     elif column.spelled is not None:
         keys = column.spelled
-    elif column.kind == "text" and bool((column.numbers == numpy.round(column.numbers)).all()):
+    elif column.kind == "text" and _are_whole(column.numbers):
         keys = [str(int(number)) for number in column.numbers[:MOST]]
     else:
         return None
     return [key for key in keys[:MOST] if key]
+
+
+def _are_whole(numbers: NDArray[numpy.float64]) -> bool:
+    return bool(numpy.isfinite(numbers).all()) and bool((numbers == numpy.round(numbers)).all())
 
 
 def _missed(keys: list[str], entries: set[str]) -> MissedKeys | None:

@@ -328,13 +328,13 @@ class DataFilesObserver(Observer):
 
     def _alphabets(self, tables: list[Table]) -> None:
         """For each text, whether its letters are in an alphabet that the script spells out."""
+        places = {self._places[table.path] for table in tables}
+        modules = tuple(sorted({path for place in places for path in (place.path, *_users_modules(place))}))
+        spelled = {each for path in modules for each in alphabets(source_of(path).tree)}
         for table in tables:
-            place = self._places[table.path]
-            modules = _users_modules(place)
-            spelled = [alphabets(source_of(path).tree) for path in {*modules, place.path}]
-            letters = known_letters(set().union(*spelled), table)
+            letters = known_letters(spelled, table)
             if letters is not None:
-                name = os.path.basename(table.path)
+                place, name = self._places[table.path], os.path.basename(table.path)
                 self.emit(VocabularyCompared, place, "the alphabet of the script", 0, True, name, letters.column,
                           letters.known, letters.ignoring_case, 0.0, letters.example, letters.entry, modules,
                           literal=True)  # fmt: skip
