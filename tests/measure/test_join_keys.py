@@ -47,6 +47,11 @@ def test_the_names_of_the_columns_may_differ_in_their_ending(tmp_path: Path) -> 
     assert compared(tmp_path, PADDED * 2, [key.lstrip("0") for key in PADDED], ("zone", "price")) is None
 
 
+def test_two_files_that_count_their_own_rows(tmp_path: Path) -> None:
+    entries = [str(number) for number in range(1, 81)]
+    assert compared(tmp_path, [key.rjust(4, "0") for key in entries], entries, ("id", "id")) is None
+
+
 def test_keys_that_are_found(tmp_path: Path) -> None:
     assert compared(tmp_path, PADDED * 3, PADDED) is None
     assert compared(tmp_path, PADDED[:60] * 3 + ["99999"] * 40, PADDED) is None

@@ -17,6 +17,7 @@ MOST: Final = 50_000  # rows
 UNIQUE: Final = 0.99  # of the rows of the file that is looked up have a key of their own
 MISSED: Final = 0.6  # of the rows find their key as it is written, at most
 FOUND: Final = 0.95  # after the change, at least
+COUNTERS: Final = ("id", "index", "idx", "row", "number", "nr", "no", "n", "key")  # each file counts its own rows
 
 _CHANGES: Final[dict[str, Callable[[str], str]]] = {
     "leading zeros": lambda key: key.lstrip("0") or "0" if key.isdigit() else key,
@@ -49,6 +50,8 @@ def missed_keys(table: Table, lookup: Table) -> MissedKeys | None:
         same = named.get(_plain(column.name))
         keys, entries = (None, None) if same is None else (_keys(column), _keys(same))
         if keys is None or entries is None or len(set(entries)) < max(LEAST, UNIQUE * len(entries)):
+            continue
+        if _plain(column.name) in COUNTERS and all(key.isdigit() for key in entries):
             continue
         found = _missed(keys, set(entries))
         if found is not None:
