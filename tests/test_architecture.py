@@ -51,7 +51,7 @@ ROOMS: dict[str, str] = {
     "quantize": "words torch torch_private measure data engine export",
     "bench": "words torch export",
     "serve": "words trust torch data export",
-    "inference": "words trust torch data parallel checkpoint engine track session export",
+    "inference": "words trust torch data parallel checkpoint engine track session export serve",
     "labs": "words torch torch_private data kernels engine op_claims optimizer_claims inspection export quantize serve",
     "ui": "words rules claims track session report labs",
     "cli": (

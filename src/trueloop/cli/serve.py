@@ -34,6 +34,8 @@ ABOUT: Final = """Serve an exported model over HTTP:
   GET  /ready     is the model loaded and warm?
   GET  /metrics   for Prometheus
 
+A run of a language model is served without export: POST /v1/completions and GET /v1/models, as OpenAI has them.
+
 Samples that arrive within --wait are computed as one batch. With --latency, batches stay small enough for it, and
 requests that would wait longer are rejected with 429 and a Retry-After. Bad requests get a 4xx with one sentence. On
 SIGTERM, waiting requests are answered first; on SIGHUP, artifacts are loaded again. It listens on this machine only,
@@ -46,7 +48,7 @@ KEY: Final = "TRUELOOP_API_KEY"
 def parser() -> Parser:
     made = Parser("serve", "[options] [NAME=]ARTIFACT ...", ABOUT)
     add = made.add_argument
-    folders = "folders that `trueloop export` wrote; NAME: as which it is served"
+    folders = "folders that `trueloop export` wrote, or the run of a language model; NAME: as which it is served"
     add("artifacts", nargs="*", metavar="[NAME=]ARTIFACT", help=folders)
     add("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1: this machine only)")
     add("--port", type=whole_number(0, 65535), default=8000, metavar="N", help="8000; 0: any free port")
@@ -83,6 +85,8 @@ def serve(arguments: list[str]) -> int:
         raise Misuse(f"Which artifact? Nothing was run: type `trueloop serve runs/NAME/export/onnx`; {made}.")
     if options.write:
         return _write(options)
+    if (found := _language_run(options.artifacts)) is not None:
+        return _serve_text(found, options)
     try:
         from trueloop.serve.server import listen, run
         from trueloop.serve.service import Service
@@ -105,6 +109,48 @@ def serve(arguments: list[str]) -> int:
         each = " for each model" if len(service.models) > 1 else ""
         _say(f"workers    {workers} {'process' if workers == 1 else 'processes'}{each}")
     run(service, door, _say, log=options.log)
+    _say("stopped")
+    return 0
+
+
+def _language_run(typed: list[str]) -> Path | None:
+    """The folder of a run, if the only argument is one whose task is language."""
+    from trueloop.results.artifact import FILE
+    from trueloop.session.folder import read_about
+
+    path = Path(typed[0])
+    run = next((place for place in (path, Path("runs") / path) if (place / "run.json").is_file()), None)
+    if len(typed) > 1 or run is None or (path / FILE).is_file():
+        return None
+    return run if (read_about(run).get("recipe") or {}).get("task") == "language" else None
+
+
+def _serve_text(run: Path, options: argparse.Namespace) -> int:
+    """A language model of a run, with its KV cache."""
+    if options.workers or options.write:
+        raise Misuse(f"{run} is a run of a language model: --workers and --write are for artifacts. Nothing was run.")
+    try:
+        from trueloop.serve.server import listen
+        from trueloop.serve.server import run as run_server
+        from trueloop.serve.text_service import TextService
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"Serving needs the package {error.name}: pip install 'trueloop[serve]'") from None
+    from trueloop.inference.generate import LanguageModel
+    from trueloop.inference.load import load
+    from trueloop.inference.ragged_batch import RaggedBatch
+    from trueloop.inference.text_coding import coding_of
+
+    limits, key = limits_of(options), _key(options.api_key_file)
+    loaded = load(run, device=options.device or "auto")
+    coding = coding_of(loaded.splits.facts.more.get("text"), loaded.model)
+    model = RaggedBatch(LanguageModel(loaded), coding, limits.batch)
+    service = TextService(lambda: model, run.resolve().name, limits, key=key)
+    door = listen(options.host, options.port)
+    url = _address(options.host, door.getsockname()[1])
+    _say(f"{service.name} at {url}/v1  (OpenAI-compatible: POST /v1/completions, GET /v1/models)")
+    _say(f"texts      up to {limits.batch} at once, {limits.queue} may wait; context of {model.context} tokens")
+    _warn_if_open(options.host, door.getsockname()[1], bool(key))
+    run_server(service, door, _say, log=options.log)
     _say("stopped")
     return 0
 
@@ -173,7 +219,7 @@ def _key(file: Path | None) -> str:
 
 def _announce(service: Service, host: str, port: int) -> None:
     limits = service.limits
-    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    url = _address(host, port)
     for model in service.models.values():
         which = f"?model={model.name}" if model is not service.first else ""
         _say(f"{model.name} as {model.artifact.target} at {url}  (try it there; POST /predict{which}, /docs, /metrics)")
@@ -182,7 +228,15 @@ def _announce(service: Service, host: str, port: int) -> None:
     _say(f"batches    {batches}; queue of {limits.queue}; requests up to {limits.body:,} bytes")
     if limits.latency < math.inf:
         _say(f"latency    answers within {limits.latency * 1e3:g} ms, or 429 at once")
-    if host not in LOOPBACK and not service.key:
+    _warn_if_open(host, port, bool(service.key))
+
+
+def _address(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _warn_if_open(host: str, port: int, keyed: bool) -> None:
+    if host not in LOOPBACK and not keyed:
         warning = f"anybody who can reach {host}:{port} can use this model: no API key is set (--api-key-file, or"
         print(f"trueloop: {warning} {KEY}).", file=sys.stderr, flush=True)
 

@@ -117,6 +117,31 @@ class GPT(nn.Module):
             kept.append(seen)
         return self.scores(self.norm(stream)), kept
 
+    def empty_cache(self, texts: int) -> list[KeysAndValues]:
+        """For `forward_ragged`: room for this number of texts, each as long as the context."""
+        weight = self.positions.weight
+        kept: list[KeysAndValues] = []
+        for block in self.blocks:
+            assert isinstance(block, _Block)
+            heads = block.attention.heads
+            shape = (texts, heads, weight.shape[0], weight.shape[1] // heads)
+            kept.append((weight.new_zeros(shape), weight.new_zeros(shape)))
+        return kept
+
+    def forward_ragged(self, tokens: Tensor, cache: list[KeysAndValues], lengths: Tensor) -> Tensor:
+        """Scores [N, vocabulary] after one more token [N] of each of N texts of different `lengths` [N]. The first N
+        rows of the cache hold their earlier tokens, and then the new ones too."""
+        stream = self.tokens(tokens)[:, None] + self.positions(lengths)[:, None]
+        if self.narrow and torch.is_autocast_enabled(stream.device.type):
+            stream = stream.to(torch.get_autocast_dtype(stream.device.type))
+        longest = int(lengths.max()) + 1
+        visible = torch.arange(longest, device=lengths.device) <= lengths[:, None]
+        for block, (keys, values) in zip(self.blocks, cache, strict=True):
+            assert isinstance(block, _Block)
+            stream = block.forward_ragged(stream, keys, values, lengths, visible[:, None, None])
+        scores: Tensor = self.scores(self.norm(stream))[:, 0]
+        return scores
+
     def _stream(self, tokens: Tensor, begin: int) -> Tensor:
         """`begin`: the position of the first token."""
         positions = self.positions.weight[begin : begin + tokens.shape[1]]
@@ -155,6 +180,11 @@ class _Block(nn.Module):
         stream = stream + added
         return stream + self.mlp(self.norm_2(stream)), seen
 
+    def forward_ragged(self, stream: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, visible: Tensor) -> Tensor:
+        stream = stream + self.attention.forward_ragged(self.norm_1(stream), keys, values, lengths, visible)
+        out: Tensor = stream + self.mlp(self.norm_2(stream))
+        return out
+
 
 @final
 class _Attention(nn.Module):
@@ -184,6 +214,17 @@ class _Attention(nn.Module):
         visible = torch.ones(length, total, dtype=torch.bool, device=stream.device).tril(total - length)
         seen = F.scaled_dot_product_attention(queries, keys, values, attn_mask=visible)
         return self.out(seen.transpose(1, 2).flatten(2)), (keys, values)
+
+    def forward_ragged(self, stream: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, visible: Tensor) -> Tensor:
+        """One token of each text; its key and value are written behind those of its text."""
+        queries, key, value = self._parts(stream)
+        rows, longest = torch.arange(len(lengths), device=lengths.device), visible.shape[-1]
+        keys[rows, :, lengths] = key[:, :, 0].to(keys.dtype)
+        values[rows, :, lengths] = value[:, :, 0].to(values.dtype)
+        keys, values = (kept[: len(rows), :, :longest].to(queries.dtype) for kept in (keys, values))
+        seen = F.scaled_dot_product_attention(queries, keys, values, attn_mask=visible)
+        out: Tensor = self.out(seen.transpose(1, 2).flatten(2))
+        return out
 
     def _parts(self, stream: Tensor) -> tuple[Tensor, ...]:
         """Queries, keys and values."""

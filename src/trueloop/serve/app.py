@@ -16,6 +16,7 @@ from starlette.routing import Route
 
 from trueloop import __version__
 from trueloop.serve.asgi import App, Message, PlainRequest, Receive, Scope, Send
+from trueloop.serve.host import Host
 from trueloop.serve.kserve_routes import Kserve
 from trueloop.serve.limits import RETRY, Refused, Share
 from trueloop.serve.metrics import CONTENT
@@ -48,9 +49,8 @@ FAILED: Final = "Internal error; see the server's log."
 class Middleware:
     """Around all routes: API key, counting, and an error sentence for every failure."""
 
-    def __init__(self, app: App, service: Service, log: Callable[[str], None] | None) -> None:
+    def __init__(self, app: App, service: Host, log: Callable[[str], None] | None) -> None:
         self.app, self.service, self.log = app, service, log
-        self.predict, self.kserve = Predict(service), Kserve(service)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -84,13 +84,7 @@ class Middleware:
         self._check(scope)
         if scope["method"] == "HEAD":  # answered as GET; uvicorn leaves the body out
             scope = {**scope, "method": "GET"}
-        path: str = scope["path"]
-        if path == "/predict" and scope["method"] == "POST":
-            await self.predict(scope, receive, answer)
-        elif path == "/v2" or path.startswith("/v2/"):
-            await self.kserve(scope, receive, answer)
-        else:
-            await self.app(scope, receive, answer)
+        await self.app(scope, receive, answer)
 
     def _check(self, scope: Scope) -> None:
         if scope["state"].get(CROWDED) and scope["path"] not in ALWAYS:
@@ -101,6 +95,24 @@ class Middleware:
         if scope["path"] not in OPEN and not self.service.accepts_key(dict(scope["headers"])):
             sentence = "The API key is missing or wrong: send the header Authorization: Bearer KEY."
             raise Refused(401, sentence, {"WWW-Authenticate": "Bearer"})
+
+
+@final
+class Routes:
+    """Predictions go around the framework."""
+
+    def __init__(self, app: App, service: Service) -> None:
+        self.app = app
+        self.predict, self.kserve = Predict(service), Kserve(service)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path: str = scope.get("path", "")
+        if path == "/predict" and scope["method"] == "POST":
+            await self.predict(scope, receive, send)
+        elif path == "/v2" or path.startswith("/v2/"):
+            await self.kserve(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
 
 
 @final
@@ -169,7 +181,7 @@ def build_app(service: Service, started: Callable[[], None], log: Callable[[str]
     _document_predict(app, service)
     _add_state(app, service)
     _add_pages(app, service)
-    return Middleware(app, service, log)
+    return Middleware(Routes(app, service), service, log)
 
 
 @final

@@ -13,7 +13,10 @@ SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 
 SIZES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 INFER: Final = "/v2/infer"  # The label of /v2/models/NAME/infer
 ROUTES: Final = frozenset(
-    ("/", "/predict", "/health", "/ready", "/metrics", "/model", "/docs", "/openapi.json", "/v2", INFER)
+    (
+        *("/", "/predict", "/health", "/ready", "/metrics", "/model", "/docs", "/openapi.json"),
+        *("/v2", INFER, "/v1/completions", "/v1/models"),
+    )
 )
 """Paths with their own label; all others share one, so that invented paths cannot fill the memory."""
 MALFORMED: Final = "malformed"  # The label of requests that the HTTP parser refused: they have no path
@@ -33,6 +36,7 @@ class Metrics:
             "trueloop_compute_seconds", "Compute time of a batch", buckets=SECONDS, registry=registry
         )
         self.restarts = Counter("trueloop_worker_restarts_total", "Model processes started again", registry=registry)
+        self.tokens = Counter("trueloop_tokens_total", "Tokens that a language model wrote", registry=registry)
         self.taken = Gauge("trueloop_taken_requests", "Requests to /predict in progress", registry=registry)
         Gauge("trueloop_waiting_samples", "Samples in the queue", registry=registry).set_function(waiting)
         Gauge("trueloop_ready", "1: the model is warmed up", registry=registry).set_function(lambda: float(ready()))

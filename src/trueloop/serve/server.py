@@ -15,11 +15,12 @@ from typing import Final, final
 import uvicorn
 
 from trueloop.errors import Misuse
-from trueloop.serve.app import build_app
+from trueloop.serve.app import Middleware, build_app
 from trueloop.serve.connection import limited_protocol
-from trueloop.serve.limits import Refused
+from trueloop.serve.host import Host
 from trueloop.serve.metrics import MALFORMED
 from trueloop.serve.service import Service
+from trueloop.serve.text_service import TextRoutes, TextService
 
 __all__ = ["listen", "run"]
 
@@ -47,7 +48,7 @@ def listen(host: str, port: int) -> socket.socket:
         raise Misuse(f"Cannot listen on {host}:{port} ({why}). {advice}") from None
 
 
-def run(service: Service, listener: socket.socket, say: Callable[[str], None], *, log: bool = False) -> None:
+def run(service: Host, listener: socket.socket, say: Callable[[str], None], *, log: bool = False) -> None:
     """Until SIGTERM or Ctrl-C. Raises the error that prevented opening the model."""
     begun = time.perf_counter()
     server: Server | None = None
@@ -61,7 +62,7 @@ def run(service: Service, listener: socket.socket, say: Callable[[str], None], *
             say(f"ready after {time.perf_counter() - begun:.1f} s")
 
     config = uvicorn.Config(
-        build_app(service, started, say if log else None),
+        _build(service, started, say if log else None),
         http=limited_protocol(service.limits, lambda: service.metrics.answered(MALFORMED, 400, 0.0)),
         ws="none",
         interface="asgi3",
@@ -81,6 +82,13 @@ def run(service: Service, listener: socket.socket, say: Callable[[str], None], *
         raise service.failure
 
 
+def _build(service: Host, started: Callable[[], None], log: Callable[[str], None] | None) -> Middleware:
+    if isinstance(service, TextService):
+        return Middleware(TextRoutes(service, started), service, log)
+    assert isinstance(service, Service)
+    return build_app(service, started, log)
+
+
 def _allow_files(count: int) -> None:
     """A connection is an open file, and many systems allow a process only 1,024 unless it asks for more."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -94,7 +102,7 @@ def _allow_files(count: int) -> None:
 class Server(uvicorn.Server):
     """Ends with exit code 0 on a signal; uvicorn would raise the signal again."""
 
-    def __init__(self, config: uvicorn.Config, service: Service, say: Callable[[str], None]) -> None:
+    def __init__(self, config: uvicorn.Config, service: Host, say: Callable[[str], None]) -> None:
         super().__init__(config)
         self.service, self.say = service, say
         self.hangup = False  # SIGHUP came
@@ -115,16 +123,8 @@ class Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         if self.hangup:
             self.hangup = False
-            self.service.keep(self._reload())
+            self.service.keep(self.service.reload_all(self.say))
         return await super().on_tick(counter)
-
-    async def _reload(self) -> None:
-        for name in self.service.models:
-            try:
-                model = await self.service.reload(name)
-                self.say(f"SIGHUP: {name} is version {model.version} now")
-            except Refused as refused:
-                self.say(f"SIGHUP: {refused.sentence}")
 
     def _end(self, number: int, frame: FrameType | None) -> None:
         if self.service.draining:

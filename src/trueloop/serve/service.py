@@ -1,11 +1,9 @@
 """The served models: from a request to samples, from outputs to an answer, and from one version to the next."""
 
 import asyncio
-import hashlib
-import hmac
 import json
 import sys
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Final, final
@@ -17,9 +15,9 @@ from trueloop.errors import Misuse, TrueloopError
 from trueloop.results.artifact import prediction_of
 from trueloop.serve.asgi import PlainRequest
 from trueloop.serve.batching import Batcher, Sample
+from trueloop.serve.host import Host
 from trueloop.serve.inputs import Inputs
-from trueloop.serve.limits import Budget, Limits, Refused, read_body
-from trueloop.serve.metrics import Metrics
+from trueloop.serve.limits import Limits, Refused, read_body
 from trueloop.serve.model import Model, Source
 from trueloop.serve.openapi import request_body
 from trueloop.serve.worker import WorkerRunner
@@ -32,14 +30,13 @@ ENCODER: Final = json.JSONEncoder(allow_nan=False)
 
 
 @final
-class Service:
+class Service(Host):
     """Models under one address; the first is the one that /predict asks unless told otherwise."""
 
     def __init__(self, sources: Sequence[Source], limits: Limits, *, key: str = "", workers: int = 0) -> None:
         """`workers`: processes that compute, for each model; 0: the models are in this process."""
-        self.limits, self.workers = limits, workers
-        self.key = hashlib.sha256(key.encode()).digest() if key else b""
-        self.metrics = Metrics(self._waiting, lambda: self.ready)
+        super().__init__(limits, key)
+        self.workers = workers
         self.models: dict[str, Model] = {}
         self.sources: dict[str, Source] = {}
         for source in sources:
@@ -48,12 +45,8 @@ class Service:
                 typed = f"`trueloop serve {model.name}-1=ARTIFACT {model.name}-2=ARTIFACT`"
                 raise Misuse(f"Two models are called {model.name!r}. Nothing was served: type {typed}.")
             self.models[model.name], self.sources[model.name] = model, source
-        self.budget = Budget(limits.held, "The server is reading too many requests")
-        self.unread = Budget(limits.unread, "The server is sending too many answers that are not read")
         self.decoding = asyncio.Semaphore(DECODING)
         self.reloading = asyncio.Lock()
-        self.tasks: set[asyncio.Task[object]] = set()
-        self.draining = False  # After SIGTERM: requests on open connections are still answered, then closed
 
     def _open(self, source: Source, version: int) -> Model:
         artifact, open_runner = source.read()
@@ -77,7 +70,8 @@ class Service:
         failures = (model.batcher.failure for model in self.models.values())
         return next((failure for failure in failures if failure is not None), None)
 
-    def _waiting(self) -> int:
+    @property
+    def waiting(self) -> int:
         return sum(len(model.batcher.waiting) for model in self.models.values())
 
     def named(self, name: str) -> Model:
@@ -145,23 +139,17 @@ class Service:
             self._end_if_replaced(old)
             return new
 
-    def keep(self, work: Coroutine[object, object, object]) -> asyncio.Task[object]:
-        """A task that continues after the request that began it."""
-        task = asyncio.create_task(work)
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
-        return task
+    async def reload_all(self, say: Callable[[str], None]) -> None:
+        for name in self.models:
+            try:
+                model = await self.reload(name)
+                say(f"SIGHUP: {name} is version {model.version} now")
+            except Refused as refused:
+                say(f"SIGHUP: {refused.sentence}")
 
     def _lost(self, sentence: str) -> None:
         self.metrics.restarts.inc()
         print(f"trueloop: {sentence}", file=sys.stderr, flush=True)  # noqa: T201 - the server's log
-
-    def accepts_key(self, headers: Mapping[bytes, bytes]) -> bool:
-        """`Authorization: Bearer KEY` (the scheme in any case) or `X-API-Key: KEY`, compared in constant time."""
-        scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
-        if scheme.lower() != b"bearer" or not given.strip():
-            given = headers.get(b"x-api-key", b"")
-        return not self.key or hmac.compare_digest(hashlib.sha256(given.strip()).digest(), self.key)
 
     async def predict(self, request: PlainRequest) -> bytes:
         """JSON. Raises Refused."""
