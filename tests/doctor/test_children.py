@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.doctor.test_as_python import both, same_up_to_the_report, write
+from trueloop.doctor.children import _Report
+from trueloop.doctor.watch_options import WatchOptions
+from trueloop.usercode.settings import Settings
 
 WORK = """
+    import os
     import sys
     import torch
     from torch import nn
@@ -28,6 +34,10 @@ WORK = """
         if fails:
             raise ValueError("of the user's")
 
+    def fit_and_leave():
+        fit()
+        os._exit(7)
+
     if __name__ == "__main__":
         fit()
         sys.exit(3)
@@ -36,6 +46,8 @@ WORK = """
 FORK = "p = multiprocessing.get_context('fork').Process(target=fit, args=(0, {fails})); p.start(); p.join()"
 STARTS = {
     "fork": f"{FORK.format(fails=False)}; print(p.exitcode, vars(p).get('run'))",
+    "left at once": "p = multiprocessing.get_context('fork').Process(target=fit_and_leave); p.start(); p.join(); "
+    "print(p.exitcode)",
     "not joined": "multiprocessing.get_context('spawn').Process(target=fit).start()",
     "failing": f"{FORK.format(fails=True)}; print(p.exitcode)",
     "spawn": "torch.multiprocessing.spawn(fit, nprocs=1)",
@@ -46,11 +58,12 @@ STARTS = {
 
 def _script(folder: Path, start: str) -> None:
     write(folder / "work.py", WORK)
-    names = "import multiprocessing, os, subprocess, sys, torch, torch.multiprocessing\nfrom work import fit\n"
+    names = "import multiprocessing, os, subprocess, sys, torch, torch.multiprocessing\n"
+    names += "from work import fit, fit_and_leave\n"
     write(folder / "train.py", f"{names}if __name__ == '__main__':\n    {start}\n")
 
 
-RARE = ("not joined", "program", "shell")  # each starts Python and torch anew
+RARE = ("left at once", "not joined", "program", "shell")  # each starts Python and torch anew
 LONG = pytest.mark.long
 
 
@@ -60,10 +73,27 @@ def test_training_in_a_started_process_is_watched(tmp_path: Path, start: str) ->
     _script(tmp_path, STARTS[start])
     report = same_up_to_the_report(*both(tmp_path, "train.py"))
     assert "GRD101" in report
-    assert "work.py:12" in report
+    assert "work.py:13" in report
     assert "1 error in 6 steps of Sequential" in report
     left = set(os.listdir(tempfile.gettempdir())) - before
     assert not [name for name in left if name.startswith("trueloop-children")]
+
+
+def test_a_process_reports_before_os_exit_but_not_from_another_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happened: list[object] = []
+    monkeypatch.setattr(os, "_exit", happened.append)
+    report = _Report(str(tmp_path), WatchOptions((), (), None, None, Settings()))
+    monkeypatch.setattr(report, "finish", lambda _: happened.append("report"))
+    report.finish_before_exit()
+    leave: Any = os._exit
+    leave(3)
+    assert happened == ["report", 3]
+    thread = threading.Thread(target=leave, args=(4,))
+    thread.start()
+    thread.join()
+    assert happened == ["report", 3, 4]
 
 
 CODE = "import os, torch; print(torch.ones(2), os.environ)"

@@ -19,13 +19,14 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, NoReturn, final
 
 from trueloop.doctor.watch_options import WatchOptions
 from trueloop.usercode.ownership import is_users
@@ -192,6 +193,7 @@ class _WatchedRun:
             sys.modules["trueloop.doctor.watch"].leave_parents_watch()
         Children(self._options, self._folder).install()
         report.begin_with_torch()
+        report.finish_before_exit()
         error: BaseException | None = None
         try:
             self._process.run()
@@ -228,6 +230,7 @@ def begin_program(folder: str) -> None:
 
     sys.excepthook = excepthook
     report.begin_with_torch()
+    report.finish_before_exit()
     atexit.register(lambda: report.finish(ended_by[-1] if ended_by else None))
 
 
@@ -295,6 +298,18 @@ class _Report:
             self._begin()
         else:
             sys.meta_path.insert(0, _TorchFinder(self._begin))
+
+    def finish_before_exit(self) -> None:
+        """`os._exit` ends a process without anything else: what it trained would be lost. Only in the main thread: a
+        watchdog in another one ends a process whose steps still run."""
+        leave = os._exit
+
+        def _exit(status: int) -> NoReturn:
+            if threading.current_thread() is threading.main_thread():
+                self.finish(None)
+            leave(status)
+
+        os._exit = _exit
 
     def _begin(self) -> None:
         if os.getpid() != self._pid:
