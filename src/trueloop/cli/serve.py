@@ -27,7 +27,7 @@ __all__ = ["KEY", "add_limits", "limits_of", "not_a_run", "parser", "serve"]
 ABOUT: Final = """Serve an exported model over HTTP:
 
   POST /predict   JSON, images or text; one sample or many
-  POST /v2/...    the KServe v2 protocol: tensors as JSON or binary, for clients of Triton
+  POST /v2/...    KServe v2: tensors as JSON or binary, for clients of Triton
   GET  /          a page to try it
   GET  /docs      the API (/openapi.json)
   GET  /health    is the process alive?
