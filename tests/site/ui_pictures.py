@@ -12,13 +12,13 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import ViewportSize, sync_playwright
 
 from tests.ui.browser import CHROMIUM, FLAGS, PATIENCE, serving
 
 ROOT: Final = Path(__file__).parent.parent.parent
 PICTURES: Final = ROOT / "docs" / "pictures"
-SIZE: Final = {"width": 1100, "height": 640}
+SIZE: Final[ViewportSize] = {"width": 1100, "height": 640}
 VERBS: Final = (
     (1, "check", str(ROOT / "examples" / "broken_training.py")),
     (0, "sweep", "digits", "--over", "lr=1e-3,1e-2", "--seeds", "3", "--set", "epochs=3"),
