@@ -44,7 +44,7 @@ KNOWN: Final[dict[str, tuple[tuple[int, ...], str, int]]] = {
 
 
 def parser() -> Parser:
-    made = Parser("plan", "RECIPE [TABLE] --gpus N [--gpu-type NAME | --memory SIZE --bandwidth RATE]", ABOUT)
+    made = Parser("plan", "RECIPE [TABLE] --gpus N [--gpu-type NAME] [options]", ABOUT)
     add_recipe_options(made)
     made.add_argument("--gpus", metavar="N", type=whole_number(1, MOST_GPUS), help=f"number of GPUs, 1 to {MOST_GPUS}")
     made.add_argument("--gpu-type", metavar="NAME", type=one_of(GPUS), help=f"what is known of {' | '.join(GPUS)}")
