@@ -110,6 +110,7 @@ class InputsSummarized(Event):
     transferred_rows: int = 0
     noise: bool = False  # all numbers of a row have one distribution and do not correlate: they may be random draws
     memory_order: MemoryOrder | None = None  # None: as the shape says, or not known
+    late_columns: tuple[Column, ...] = ()  # of later training rows: data may grow, or change, while a model is trained
 
 
 @dataclass(frozen=True, slots=True)

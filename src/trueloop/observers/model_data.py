@@ -5,7 +5,7 @@ calls of each phase and from some later ones; only numbers are kept.
 """
 
 import weakref
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeGuard
 
@@ -44,6 +44,8 @@ WHOLE_SET: Final = 1024  # sampled from a call of an evaluation, which may have 
 NARROW: Final = 256  # numbers in a row, for that
 MOST_ROWS: Final = 2048  # of a phase
 MOST_ELEMENTS: Final = 2**21  # kept of a phase
+LATE_ROWS: Final = 32  # of a call
+LATE_CALLS: Final = 8  # the latest training calls beyond these: what is trained on may have changed
 ON_DEVICE: Final = 6  # calls on a device that are sampled: each makes the host wait
 MOST_TARGETS: Final = 100_000
 LEAST_NEW: Final = 48  # evaluated rows that were not trained on
@@ -70,6 +72,7 @@ class _Input:
     targets: list[Tensor | None] = field(default_factory=list)
     sampled: int = 0
     elements: int = 0
+    late: deque[Tensor] = field(default_factory=lambda: deque(maxlen=LATE_CALLS))
 
 
 @dataclass(slots=True)
@@ -157,6 +160,8 @@ class ModelDataObserver(Observer):
             entry.targets.append(None)
             entry.sampled += len(waiting.rows)
             entry.elements += waiting.rows.numel()
+        elif phase == "training":
+            entry.late.append(evenly_spaced(waiting.rows, LATE_ROWS))
 
     def module_call_ended(self, call: ModuleCall) -> None:
         if not self._pending or self._latest is None or call.failed or self.objects.model(call.module) is None:
@@ -303,6 +308,8 @@ class ModelDataObserver(Observer):
                 facts["majority"], facts["classes"] = counts.max().item() / len(targets), len(counts)
             columns = column_facts(table, targets, classes)
             facts["memory_order"] = order_in_memory(rows[kept])
+            if len(entry.late) == LATE_CALLS and bool((late := torch.cat(list(entry.late))).isfinite().all()):
+                facts["late_columns"] = column_facts(as_table(late)[0], None, False)
         else:
             kind = "tokens"
             facts["most_common"], facts["token_count"] = _most_common(rows)

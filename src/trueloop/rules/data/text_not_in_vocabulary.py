@@ -4,7 +4,8 @@ What it sees
 ------------
 The script opened a vocabulary file (a list of words or characters with an entry for unknown words or for padding; text
 or json) and a text. As written, most words of the text are not in the vocabulary; if upper and lower case are the same,
-nearly all of them are. Nothing in the script changes the case of text. Or a configuration file says that the text is
+nearly all of them are. Or a tenth of the words are not in it, and without regard to case all are. Nothing in the script
+changes the case of text. Or a configuration file says that the text is
 changed to lower case, while the vocabulary has the words of this text as they are written (or the other way round). Or
 the script spells out an alphabet (`"ACGT"`) and the text is written in it, with 3 % or more of the letters in the other
 case: soft-masked sequences.
@@ -28,7 +29,8 @@ When it is fine
 ---------------
 Not reported: where any module of the script changes case (`lower`, `upper`, `casefold`, `capitalize`, `title`,
 `swapcase`) or uses a tokenizer of a library, which may do it; a vocabulary that knows 30 % of the words as written or
-more; one that knows less than 80 % even without regard to case (it belongs to a different text); fewer than 200 words.
+more and not all of them without regard to case (rare words are left out); one that knows less than 80 % even without
+regard to case (it belongs to a different text); fewer than 200 words.
 """
 
 import re
@@ -41,6 +43,8 @@ from trueloop.usercode.source import source_of
 __all__ = ["TextNotInVocabulary"]
 
 UNKNOWN: Final = 0.3  # of the words are known as written: a text with many names and acronyms has more
+SOME: Final = 0.9  # are known as written, and all of the others in a different case only: no other word is missing
+ALL: Final = 0.995
 KNOWN: Final = 0.8  # of the words: the vocabulary was made from this text as it is written
 HALF: Final = 0.5  # of them are left, at most, in lower case
 _CHANGES_CASE: Final = re.compile(
@@ -67,7 +71,8 @@ class TextNotInVocabulary(Rule, code="DAT138", severity=Severity.WARNING):
         elif event.setting and _follows(event.setting, sources):
             known = event.known >= KNOWN and event.lowered < HALF if event.is_set else event.known < UNKNOWN
         else:
-            known = event.known < UNKNOWN and not any(map(_CHANGES_CASE.search, sources))
+            missing = event.known < UNKNOWN or (event.known < SOME and event.ignoring_case >= ALL)
+            known = missing and not any(map(_CHANGES_CASE.search, sources))
         if known:
             self._compared.append(event)
 
