@@ -34,11 +34,11 @@ def finding(path: str, line: object = 3) -> dict[str, Any]:
 
 
 def test_the_script_with_its_findings(tmp_path: Path) -> None:
-    script = tmp_path / "work" / "train.py"
+    script = tmp_path / "scripts" / "train.py"
     script.parent.mkdir()
     script.write_text(SCRIPT)
     run = checked(tmp_path / "runs", script)
-    findings = [finding("train.py"), finding("../work/train.py"), finding("model.py"), finding("train.py", "3")]
+    findings = [finding("train.py"), finding("../scripts/train.py"), finding("model.py"), finding("train.py", "3")]
     (run / "report.json").write_text(json.dumps({"findings": findings}))
     found = page(tmp_path / "runs")
     assert found["files"][0]["text"] == SCRIPT.rstrip("\n")

@@ -68,5 +68,5 @@ def _memory_of(tensor: Tensor) -> int:
     """0: none of its own, as that of a sparse tensor."""
     try:
         return tensor.untyped_storage().data_ptr()
-    except (NotImplementedError, RuntimeError):
+    except (NotImplementedError, RuntimeError):  # sparse, meta and fake tensors have no storage to read
         return 0

@@ -11,7 +11,7 @@ from trueloop.results.significance import MOST_SEEDS, Difference, adjusted, diff
 
 __all__ = ["LEVEL", "Setting", "Sweep", "TrialResult", "spread_text"]
 
-LEVEL: Final = 0.05  # Settings are told apart below this p, after the correction for several comparisons
+LEVEL: Final = 0.05  # Settings differ below this p, after the correction for several comparisons
 NAMED: Final = 4  # Settings in a sentence, at most
 
 TrialState = Literal["finished", "halved", "diverged", "failed", "unfinished"]

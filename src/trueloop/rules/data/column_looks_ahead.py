@@ -6,7 +6,7 @@ The data files that the script opened are read once more at the end of the run. 
 rows around it of another column (a moving average or sum, a difference, a shift by some rows, of up to 24 rows), in two
 files with the same columns or in two parts of one file. In one of them it needs rows that come later than in the other:
 a centered window instead of a trailing one, a shift in the wrong direction. Series of several items in one file are
-told apart by a column that names the item.
+distinguished by a column that names the item.
 
 Why it hurts
 ------------
