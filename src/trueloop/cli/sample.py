@@ -20,8 +20,9 @@ __all__ = ["parser", "sample"]
 ABOUT: Final = """Generate text with the best weights of a run (their moving average, if the recipe has one), for a
 language model: task="language", or a causal model of Hugging Face.
 
-The same seed gives the same text. With --count, sample i does not depend on the number of samples. Models of Hugging
-Face use their KV cache. Behind the context's end, the model sees the last tokens that fit."""
+The same seed gives the same text. With --count, sample i does not depend on the number of samples. A model of Hugging
+Face, the GPT of recipe shakespeare, and a model of yours with a method `forward_cached` use their KV cache. Behind the
+context's end, the model sees the last tokens that fit."""
 
 
 def parser() -> Parser:

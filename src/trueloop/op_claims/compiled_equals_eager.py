@@ -24,7 +24,7 @@ class CompiledEqualsEager(OpClaim):
     healthy = "torch.compile(fullgraph=True) gives the eager results and gradients"
     causes: ClassVar[tuple[Cause, ...]] = (
         BREAK,
-        Cause("the fake of a custom op is wrong", "`trueloop probe ... fake-equals-real`"),
+        Cause("a custom op has no fake, or a wrong one", "`@op.register_fake`; `trueloop probe ... fake-equals-real`"),
         Cause("an undeclared write or view", "`mutates_args`, `ctx.mark_dirty`"),
     )
 
