@@ -8,6 +8,7 @@ import socket
 import sys
 from pathlib import Path
 
+import numpy
 import pytest
 
 from tests.export.made import run_here, subject
@@ -17,6 +18,8 @@ from trueloop.cli.serve import not_a_run
 from trueloop.errors import Misuse
 from trueloop.export.catalogue import find_exporter
 from trueloop.export.export_model import export_model
+
+triton = pytest.importorskip("tritonclient.grpc")
 
 
 @pytest.fixture(scope="module")
@@ -47,19 +50,24 @@ def test_an_exported_model_is_served_until_it_is_told_to_end(made: Path) -> None
 
 
 def test_several_models_have_names_and_processes(made: Path) -> None:
-    words = [f"a={made}", f"b={made}", "--port", "0", "--workers", "1"]
+    words = [f"a={made}", f"b={made}", "--port", "0", "--workers", "1", "--grpc", "0"]
     with process([sys.executable, "-m", "trueloop", "serve", *words]) as started:
         assert started.stdout is not None
-        lines = [started.stdout.readline() for _ in range(4)]
+        lines = [started.stdout.readline() for _ in range(5)]
         assert lines[0].startswith("a as onnx at http://127.0.0.1:")
         assert lines[1].startswith("b as onnx at http://127.0.0.1:")
         assert "POST /predict?model=b," in lines[1]
-        assert lines[3] == "workers    1 process for each model\n"
+        assert lines[3].startswith("gRPC       127.0.0.1:")
+        assert lines[4] == "workers    1 process for each model\n"
         server = Served(int(lines[0].partition("127.0.0.1:")[2].split()[0]), started)
         until_ready(server)
         for name in ("a", "b"):
             status, told = server.ask(json.dumps({"input": [[[9] * 4] * 3]}).encode(), path=f"/predict?model={name}")
             assert (status, list(told)) == (200, ["predictions"])
+        tensor = triton.InferInput("input", [1, 1, 3, 4], "UINT8")
+        tensor.set_data_from_numpy(numpy.zeros((1, 1, 3, 4), "uint8"))
+        with triton.InferenceServerClient(lines[3].split()[1]) as client:
+            assert client.infer("b", [tensor]).as_numpy("output").shape == (1, 3)
         assert server.end() == 0
 
 
@@ -139,11 +147,22 @@ def test_load_says_that_nobody_is_there(capsys: pytest.CaptureFixture[str]) -> N
     assert "cannot be reached" in capsys.readouterr().err
 
 
-def test_a_port_that_is_taken_is_a_sentence(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("option", ["--port", "--grpc"])
+def test_a_port_that_is_taken_is_a_sentence(made: Path, capsys: pytest.CaptureFixture[str], option: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as door:
         port = door.getsockname()[1]
-        assert main(["serve", str(made), "--port", str(port)]) == 4
-    assert f"Cannot listen on 127.0.0.1:{port} (Address already in use). Nothing was served" in capsys.readouterr().err
+        assert main(["serve", str(made), "--port", "0", option, str(port)]) == 4
+    said = f"Cannot listen on 127.0.0.1:{port} (Address already in use). Nothing was served: choose another {option}"
+    assert said in capsys.readouterr().err
+
+
+def test_grpc_without_its_packages_names_the_extra(
+    made: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delitem(sys.modules, "trueloop.serve.grpc_server", raising=False)
+    monkeypatch.setitem(sys.modules, "grpc", None)
+    assert main(["serve", str(made), "--port", "0", "--grpc", "0"]) == 3
+    assert "gRPC needs the package grpc: pip install 'trueloop[serve,grpc]'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("verb", ["serve", "load"])

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image
@@ -26,6 +26,10 @@ from trueloop.errors import BadArtifact
 from trueloop.export.exporter import Array, FakeRunner
 from trueloop.results.artifact import Artifact, Port
 from trueloop.serve.limits import Limits
+
+if TYPE_CHECKING:
+    from trueloop.serve.grpc_server import GrpcServer
+    from trueloop.serve.service import Service
 
 ROOT = Path(__file__).parent.parent.parent
 PATIENCE = 30.0
@@ -158,7 +162,7 @@ def child(told: str) -> None:
     from trueloop.serve.server import listen, run
     from trueloop.serve.service import Service
 
-    asked = {"key": "", "workers": 0, "names": [""], "change": ""} | json.loads(told)
+    asked = {"key": "", "workers": 0, "names": [""], "change": "", "grpc": False} | json.loads(told)
     service = Service(
         [Source(partial(_read, asked), name) for name in asked["names"]],
         Limits(**asked["limits"]),
@@ -167,7 +171,17 @@ def child(told: str) -> None:
     )
     door = listen("127.0.0.1", 0)
     print(door.getsockname()[1], flush=True)
-    run(service, door, lambda line: print(line, flush=True))
+    run(service, door, lambda line: print(line, flush=True), beside=_grpc(service) if asked["grpc"] else None)
+
+
+def _grpc(service: Service) -> GrpcServer:
+    from trueloop.serve.grpc_server import GrpcServer
+    from trueloop.serve.server import listen
+
+    with listen("127.0.0.1", 0) as door:
+        port = door.getsockname()[1]
+    print(port, flush=True)
+    return GrpcServer(service, "127.0.0.1", port)
 
 
 @dataclass
@@ -177,6 +191,7 @@ class Served:
     port: int
     process: subprocess.Popen[str]
     said: list[str] = field(default_factory=list)
+    grpc: int = 0  # The port of gRPC
 
     def ask(
         self,
@@ -248,14 +263,17 @@ def served(
     workers: int = 0,
     names: Sequence[str] = ("",),
     change: str = "",
+    grpc: bool = False,
     **limits: Any,
 ) -> Iterator[Served]:
     asked = {"kind": kind, "model": model, "limits": limits, "key": key, "workers": workers, "names": names}
-    told = json.dumps(asked | {"change": change})
+    told = json.dumps(asked | {"change": change, "grpc": grpc})
     code = "import sys; from tests.serve.made import child; child(sys.argv[1])"
     with process([sys.executable, "-c", code, told]) as started:
         assert started.stdout is not None
         server = Served(int(started.stdout.readline()), started)
+        if grpc:
+            server.grpc = int(started.stdout.readline())
         until_ready(server)
         yield server
 

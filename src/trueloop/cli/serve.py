@@ -1,4 +1,4 @@
-"""`trueloop serve ARTIFACT`: a model behind HTTP, until SIGTERM; or the files for serving it with Triton or Docker."""
+"""`trueloop serve ARTIFACT`: a model behind HTTP and gRPC, until SIGTERM; or the files for Triton or Docker."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from trueloop.export.device import parse_device
 if TYPE_CHECKING:
     from trueloop.export.exporter import Runner
     from trueloop.results.artifact import Artifact
+    from trueloop.serve.grpc_server import GrpcServer
     from trueloop.serve.limits import Limits
     from trueloop.serve.service import Service
 
@@ -52,6 +53,7 @@ def parser() -> Parser:
     add("artifacts", nargs="*", metavar="[NAME=]ARTIFACT", help=folders)
     add("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1: this machine only)")
     add("--port", type=whole_number(0, 65535), default=8000, metavar="N", help="8000; 0: any free port")
+    add("--grpc", type=whole_number(0, 65535), metavar="N", help="port for KServe v2 over gRPC; 0: any free port")
     add("--device", type=parse_device, help="cpu (default) | cuda | cuda:N; aoti: the device it is for")
     add("--api-key-file", type=Path, metavar="FILE", help=f"require this API key; or the variable {KEY}")
     add("--workers", type=whole_number(), metavar="N", help="compute in N processes, started again after a crash")
@@ -100,17 +102,33 @@ def serve(arguments: list[str]) -> int:
     places = [_named(each) for each in options.artifacts]
     sources = [Source(partial(_read, path, options.device or ""), name) for name, path in places]
     service = Service(sources, limits, key=key, workers=workers)
+    beside = None if options.grpc is None else _grpc_server(service, options)
     door = listen(options.host, options.port)
     _announce(service, options.host, door.getsockname()[1])
+    if beside is not None:
+        _say(f"gRPC       {beside.address}  (KServe v2)")
     devices = {check_runnable(model.artifact, options.device or "")[1] for model in service.models.values()}
     if devices != {"cpu"}:
         _say(f"device     {', '.join(sorted(devices))}")
     if workers:
         each = " for each model" if len(service.models) > 1 else ""
         _say(f"workers    {workers} {'process' if workers == 1 else 'processes'}{each}")
-    run(service, door, _say, log=options.log)
+    run(service, door, _say, log=options.log, beside=beside)
     _say("stopped")
     return 0
+
+
+def _grpc_server(service: Service, options: argparse.Namespace) -> GrpcServer:
+    """Raises Misuse: the port is taken."""
+    try:
+        from trueloop.serve.grpc_server import GrpcServer
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"gRPC needs the package {error.name}: pip install 'trueloop[serve,grpc]'") from None
+    from trueloop.serve.server import listen
+
+    with listen(options.host, options.grpc, "--grpc") as door:  # gRPC opens a port itself: is it free?
+        port = door.getsockname()[1]
+    return GrpcServer(service, options.host, port, _say if options.log else None)
 
 
 def _language_run(typed: list[str]) -> Path | None:
@@ -127,8 +145,9 @@ def _language_run(typed: list[str]) -> Path | None:
 
 def _serve_text(run: Path, options: argparse.Namespace) -> int:
     """A language model of a run, with its KV cache."""
-    if options.workers or options.write:
-        raise Misuse(f"{run} is a run of a language model: --workers and --write are for artifacts. Nothing was run.")
+    if options.workers or options.write or options.grpc is not None:
+        artifacts = "--workers, --grpc and --write are for artifacts"
+        raise Misuse(f"{run} is a run of a language model: {artifacts}. Nothing was run.")
     try:
         from trueloop.serve.server import listen
         from trueloop.serve.server import run as run_server

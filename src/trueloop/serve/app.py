@@ -24,7 +24,7 @@ from trueloop.serve.openapi import answers, model_schema, predict_operation, sim
 from trueloop.serve.page import docs_page, try_page
 from trueloop.serve.service import Service
 
-__all__ = ["CROWDED", "HEADERS", "LEFT", "Middleware", "build_app"]
+__all__ = ["CLOSED", "CROWDED", "FAILED", "HEADERS", "LEFT", "NO_KEY", "Middleware", "build_app"]
 
 CROWDED: Final = "trueloop_crowded"  # In a request's state: its connection is beyond the limits
 LEFT: Final = "trueloop_left"  # In a request's state: its caller has closed the connection
@@ -43,6 +43,7 @@ SECURITY_HEADERS: Final = (
 HEADERS: Final = 2**15  # Bytes of a request's headers. The parser limits only headers that arrive in pieces.
 CLOSED: Final = 499  # Counted for a caller that disconnected before the answer
 FAILED: Final = "Internal error; see the server's log."
+NO_KEY: Final = "The API key is missing or wrong: send the header Authorization: Bearer KEY."
 
 
 @final
@@ -93,8 +94,7 @@ class Middleware:
         if sum(len(name) + len(value) for name, value in scope["headers"]) > HEADERS:
             raise Refused(431, f"The headers are larger than {HEADERS:,} bytes.", {"Connection": "close"})
         if scope["path"] not in OPEN and not self.service.accepts_key(dict(scope["headers"])):
-            sentence = "The API key is missing or wrong: send the header Authorization: Bearer KEY."
-            raise Refused(401, sentence, {"WWW-Authenticate": "Bearer"})
+            raise Refused(401, NO_KEY, {"WWW-Authenticate": "Bearer"})
 
 
 @final

@@ -1,5 +1,5 @@
 """The KServe v2 protocol ("open inference protocol"): tensors in, tensors out, as JSON or with the binary tensor data
-extension. Requests and answers as values; the routes are in kserve_routes.
+extension. Requests and answers as values; the routes are in kserve_routes, the same over gRPC in grpc_server.
 
 The order of a body with binary tensors is: JSON, then the bytes of each tensor that has a `binary_data_size`.
 """
@@ -22,7 +22,7 @@ from trueloop.serve.batching import Sample
 from trueloop.serve.inputs import Inputs, packed, parsed
 from trueloop.serve.limits import Refused
 
-__all__ = ["Infer", "datatype", "infer_answer", "infer_request", "model_metadata"]
+__all__ = ["Infer", "answer_tensors", "datatype", "infer_answer", "infer_request", "model_metadata", "wanted_tensors"]
 
 DATATYPES: Final[Mapping[str, str]] = {
     "bool": "BOOL",
@@ -70,7 +70,11 @@ def infer_request(body: bytes, json_bytes: int | None, inputs: Inputs) -> Infer:
         raise Refused(400, 'The JSON must be {"inputs": [TENSOR, ...]}.')
     if not isinstance(told.get("id", ""), str):
         raise Refused(400, "id must be a string.")
-    binary = memoryview(b"" if json_bytes is None else body)[json_bytes or 0 :]
+    return wanted_tensors(told, memoryview(b"" if json_bytes is None else body)[json_bytes or 0 :], inputs)
+
+
+def wanted_tensors(told: Mapping[str, Any], binary: memoryview, inputs: Inputs) -> Infer:
+    """`told`: the request as JSON has it; `binary`: the bytes of tensors with a `binary_data_size`. Raises Refused."""
     tensors = _tensors(told["inputs"], binary, inputs.ports)
     outputs = _wanted(told, inputs.artifact)
     return Infer(inputs.of_tensors(tensors), told.get("id"), outputs)
@@ -174,16 +178,10 @@ def infer_answer(
     """The body, and the bytes of its JSON where tensors follow it. Raises Refused."""
     told: list[dict[str, Any]] = []
     binary: list[bytes] = []
-    for port, column in zip(artifact.sample_outputs, zip(*rows, strict=True), strict=True):
-        if port.name not in asked.outputs:
-            continue
-        array = np.ascontiguousarray(np.stack(column))
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise Refused(422, "The model's output for this input is NaN or Inf.")
-        kind = DATATYPES.get(array.dtype.name, array.dtype.name.upper())
-        tensor: dict[str, Any] = {"name": port.name, "datatype": kind, "shape": list(array.shape)}
-        if asked.outputs[port.name]:
-            binary.append(array.astype(array.dtype.newbyteorder("<")).tobytes())
+    for each, kind, array in answer_tensors(asked, rows, artifact):
+        tensor: dict[str, Any] = {"name": each, "datatype": kind, "shape": list(array.shape)}
+        if asked.outputs[each]:
+            binary.append(array.tobytes())
             tensor["parameters"] = {"binary_data_size": len(binary[-1])}
         else:
             tensor["data"] = array.reshape(-1).tolist()
@@ -191,3 +189,17 @@ def infer_answer(
     answer = {"model_name": name, "model_version": version, "outputs": told}
     head = orjson.dumps(answer if asked.id is None else {**answer, "id": asked.id})
     return b"".join((head, *binary)), len(head) if binary else None
+
+
+def answer_tensors(asked: Infer, rows: Sequence[Sample], artifact: Artifact) -> list[tuple[str, str, Array]]:
+    """Name, datatype and little-endian values of each wanted output. Raises Refused."""
+    tensors: list[tuple[str, str, Array]] = []
+    for port, column in zip(artifact.sample_outputs, zip(*rows, strict=True), strict=True):
+        if port.name not in asked.outputs:
+            continue
+        array = np.ascontiguousarray(np.stack(column))
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise Refused(422, "The model's output for this input is NaN or Inf.")
+        kind = DATATYPES.get(array.dtype.name, array.dtype.name.upper())
+        tensors.append((port.name, kind, array.astype(array.dtype.newbyteorder("<"))))
+    return tensors

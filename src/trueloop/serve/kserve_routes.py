@@ -65,10 +65,13 @@ class Kserve:
 
     def _model(self, rest: list[str]) -> Model:
         """NAME or NAME/versions/V. Raises Refused."""
-        model = self.service.named((rest or [""])[0])
-        if rest[1:] not in ([], ["versions", str(model.version)]):
-            raise Refused(404, f"{model.name} has version {model.version} only.")
-        return model
+        match rest:
+            case [name]:
+                return self.service.named(name)
+            case [name, "versions", version] if version:
+                return self.service.named(name, version)
+            case _:
+                raise Refused(404, "Not Found: a model is /v2/models/NAME or /v2/models/NAME/versions/V.")
 
     async def _repository(self, scope: Scope, receive: Receive, parts: list[str]) -> Any:
         match parts:

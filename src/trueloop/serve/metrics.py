@@ -6,16 +6,17 @@ from typing import Final, final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.process_collector import ProcessCollector
 
-__all__ = ["CONTENT", "MALFORMED", "Metrics"]
+__all__ = ["CONTENT", "GRPC", "GRPC_INFER", "MALFORMED", "Metrics"]
 
 CONTENT: Final = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 SIZES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 INFER: Final = "/v2/infer"  # The label of /v2/models/NAME/infer
+GRPC, GRPC_INFER = "grpc", "grpc/infer"  # The labels of gRPC methods; their statuses are those of HTTP
 ROUTES: Final = frozenset(
     (
         *("/", "/predict", "/health", "/ready", "/metrics", "/model", "/docs", "/openapi.json"),
-        *("/v2", INFER, "/v1/completions", "/v1/models"),
+        *("/v2", INFER, "/v1/completions", "/v1/models", GRPC, GRPC_INFER),
     )
 )
 """Paths with their own label; all others share one, so that invented paths cannot fill the memory."""
@@ -52,7 +53,7 @@ class Metrics:
             if known == path:
                 self.counts[path, status] = count
         count.inc()
-        if path in ("/predict", INFER) and status < 400:  # a rejection is quick, and would hide slow answers
+        if path in ("/predict", INFER, GRPC_INFER) and status < 400:  # quick rejections would hide slow answers
             self.seconds.observe(seconds)
 
     def computed(self, samples: int, seconds: float) -> None:

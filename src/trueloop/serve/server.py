@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import resource
 import signal
@@ -10,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Final, final
+from typing import Final, Protocol, final
 
 import uvicorn
 
@@ -31,12 +32,12 @@ SPARE_FILES: Final = 200  # For everything but connections
 LAST: Final = 0.2  # Seconds for the model's thread to end
 
 
-def listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int, option: str = "--port") -> socket.socket:
     """Port 0: any free one. Raises Misuse."""
     if not host:
         raise Misuse("--host '' means every address of this machine. Nothing was served: for that, --host 0.0.0.0.")
     if not 0 <= port < 2**16:
-        raise Misuse(f"--port {port} is not a valid port (0 to 65535). Nothing was served.")
+        raise Misuse(f"{option} {port} is not a valid port (0 to 65535). Nothing was served.")
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         door = socket.create_server((host, port), family=family, backlog=BACKLOG)
@@ -44,11 +45,26 @@ def listen(host: str, port: int) -> socket.socket:
         return door
     except OSError as error:
         why = str(error.strerror).partition(" (while")[0]  # newer Pythons repeat the address
-        advice = "Nothing was served: choose another --port, or --port 0."
+        advice = f"Nothing was served: choose another {option}, or {option} 0."
         raise Misuse(f"Cannot listen on {host}:{port} ({why}). {advice}") from None
 
 
-def run(service: Host, listener: socket.socket, say: Callable[[str], None], *, log: bool = False) -> None:
+class Beside(Protocol):
+    """Another server in the same event loop: that of gRPC, which is an extra."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self, seconds: float) -> None: ...
+
+
+def run(
+    service: Host,
+    listener: socket.socket,
+    say: Callable[[str], None],
+    *,
+    log: bool = False,
+    beside: Beside | None = None,
+) -> None:
     """Until SIGTERM or Ctrl-C. Raises the error that prevented opening the model."""
     begun = time.perf_counter()
     server: Server | None = None
@@ -75,9 +91,11 @@ def run(service: Host, listener: socket.socket, say: Callable[[str], None], *, l
         timeout_graceful_shutdown=max(1, round(service.limits.grace)),
     )
     _allow_files(2 * service.limits.connections + SPARE_FILES)
-    server = Server(config, service, say)
-    server.run(sockets=[listener])
-    service.close(LAST)
+    server = Server(config, service, say, beside)
+    try:
+        server.run(sockets=[listener])
+    finally:
+        service.close(LAST)
     if service.failure is not None:
         raise service.failure
 
@@ -102,9 +120,11 @@ def _allow_files(count: int) -> None:
 class Server(uvicorn.Server):
     """Ends with exit code 0 on a signal; uvicorn would raise the signal again."""
 
-    def __init__(self, config: uvicorn.Config, service: Host, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, service: Host, say: Callable[[str], None], beside: Beside | None
+    ) -> None:
         super().__init__(config)
-        self.service, self.say = service, say
+        self.service, self.say, self.beside = service, say, beside
         self.hangup = False  # SIGHUP came
 
     @contextmanager
@@ -116,6 +136,19 @@ class Server(uvicorn.Server):
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.beside is not None and not self.should_exit:
+            await self.beside.start()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self.beside is not None:
+            # Among uvicorn's own tasks: it waits for them, within the grace period, before the models are stopped.
+            ending = asyncio.create_task(self.beside.stop(self.service.limits.grace))
+            self.server_state.tasks.add(ending)
+            ending.add_done_callback(self.server_state.tasks.discard)
+        await super().shutdown(sockets)
 
     def _hang_up(self, number: int, frame: FrameType | None) -> None:
         self.hangup = True

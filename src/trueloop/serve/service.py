@@ -74,12 +74,15 @@ class Service(Host):
     def waiting(self) -> int:
         return sum(len(model.batcher.waiting) for model in self.models.values())
 
-    def named(self, name: str) -> Model:
-        """Raises Refused."""
+    def named(self, name: str, version: str = "") -> Model:
+        """`version`: empty for the one that is served. Raises Refused."""
         if name not in self.models:
             here = " or ".join(map(repr, self.models))
             raise Refused(404, f"There is no model {name[:80]!r} here: it is {here}.")
-        return self.models[name]
+        model = self.models[name]
+        if version not in ("", str(model.version)):
+            raise Refused(404, f"{model.name} has version {model.version} only.")
+        return model
 
     @contextmanager
     def using(self, model: Model) -> Iterator[Model]:
