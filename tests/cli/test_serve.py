@@ -323,11 +323,14 @@ def test_an_open_door_without_a_key_is_told(made: Path, tmp_path: Path) -> None:
         assert any("no API key is set" in line for line in lines) is warned
 
 
-def test_triton_and_docker_get_their_files(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_for_other_servers_are_written(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", str(made), "--write", "triton", str(tmp_path / "models"), "--batch", "4"]) == 0
     assert main(["serve", str(made), "--write", "docker", str(tmp_path / "image")]) == 0
+    for what in ("kserve", "kubernetes"):
+        assert main(["serve", str(made), "--write", what, str(tmp_path / what), "--grace", "40s"]) == 0
+        assert "terminationGracePeriodSeconds: 45" in (tmp_path / what / f"{what}.yaml").read_text()
     said = capsys.readouterr().out
-    assert said.count("written    ") == 5
+    assert said.count("written    ") == 11
     assert "max_batch_size: 4" in (tmp_path / "models" / "shades" / "config.pbtxt").read_text()
     told = json.loads((tmp_path / "image" / "artifact" / "artifact.json").read_text())
     assert told

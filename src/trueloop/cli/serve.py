@@ -1,4 +1,4 @@
-"""`trueloop serve ARTIFACT`: a model behind HTTP and gRPC, until SIGTERM; or the files for Triton or Docker."""
+"""`trueloop serve ARTIFACT`: a model behind HTTP and gRPC, until SIGTERM; or files to serve it elsewhere."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Samples that arrive within --wait are computed as one batch. With --latency, bat
 requests that would wait longer are rejected with 429 and a Retry-After. Bad requests get a 4xx with one sentence. On
 SIGTERM, waiting requests are answered first; on SIGHUP, artifacts are loaded again. It listens on this machine only,
 unless --host is given."""
-WRITES: Final = ("triton", "docker")
+WRITES: Final = ("triton", "docker", "kserve", "kubernetes")
 LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 KEY: Final = "TRUELOOP_API_KEY"
 
@@ -58,7 +58,12 @@ def parser() -> Parser:
     add("--api-key-file", type=Path, metavar="FILE", help=f"require this API key; or the variable {KEY}")
     add("--workers", type=whole_number(), metavar="N", help="compute in N processes, started again after a crash")
     add("--log", action="store_true", help="print a line for each request")
-    add("--write", nargs=2, metavar=("WHAT", "DIR"), help="write files for triton or docker; serve nothing")
+    add(
+        "--write",
+        nargs=2,
+        metavar=("WHAT", "DIR"),
+        help="write files for triton, docker, kserve or kubernetes; serve nothing",
+    )
     add_limits(made)
     made.add_trust()
     return made
@@ -271,6 +276,7 @@ def _write(options: argparse.Namespace) -> int:
         raise Misuse(f"--write cannot be {what!r}.{near} Choose: {', '.join(WRITES)}. Nothing was run.")
     from trueloop.export.folder import read_artifact, verify_files
     from trueloop.serve.deployment import write_docker, write_triton
+    from trueloop.serve.manifests import MANIFESTS, write_manifest
     from trueloop.trust.artifacts import check_artifact
 
     if len(options.artifacts) > 1:
@@ -278,6 +284,7 @@ def _write(options: argparse.Namespace) -> int:
     artifact = read_artifact(not_a_run(Path(options.artifacts[0]), "serve"))
     check_artifact(artifact)
     verify_files(artifact)
-    for path in (write_triton if what == "triton" else write_docker)(artifact, Path(folder), limits_of(options)):
+    writers = {"triton": write_triton, "docker": write_docker} | {name: write_manifest(name) for name in MANIFESTS}
+    for path in writers[what](artifact, Path(folder), limits_of(options)):
         _say(f"written    {path}")
     return 0

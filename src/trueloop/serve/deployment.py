@@ -14,7 +14,7 @@ from trueloop.results.artifact import FILE, Artifact, Port
 from trueloop.serve.limits import Limits
 from trueloop.trust.artifacts import CARRY_CODE
 
-__all__ = ["config_of", "dockerfile_of", "write_docker", "write_triton"]
+__all__ = ["config_of", "dockerfile_of", "image_of", "write_docker", "write_triton"]
 
 BACKENDS: Final[Mapping[str, str]] = {"onnx": "onnxruntime", "torchscript": "pytorch"}  # Target -> Triton backend
 LABELS: Final = "labels.txt"
@@ -118,6 +118,11 @@ def write_docker(artifact: Artifact, folder: Path, limits: Limits) -> list[Path]
     return [folder / "Dockerfile", copied]
 
 
+def image_of(artifact: Artifact) -> str:
+    """The name of its image."""
+    return re.sub("[^a-z0-9]", "-", artifact.name.lower()).strip("-") or "model"
+
+
 def dockerfile_of(artifact: Artifact, limits: Limits) -> str:
     runtime = artifact.runtime
     options = {
@@ -135,7 +140,7 @@ def dockerfile_of(artifact: Artifact, limits: Limits) -> str:
     return TEMPLATE.format(
         name=" ".join(artifact.name.split()),
         target=artifact.target,
-        tag=re.sub("[^a-z0-9]", "-", artifact.name.lower()).strip("-") or "model",
+        tag=image_of(artifact),
         python=PYTHON,
         extras=EXTRAS.get(artifact.target, "serve"),
         version=__version__,
