@@ -24,7 +24,8 @@ PATIENCE = 60_000  # Milliseconds that a busy machine never needs
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 SMALL = """() => [...document.querySelectorAll("body *")].filter((each) => {
     const own = [...each.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
-    return own && each.getClientRects().length && parseFloat(getComputedStyle(each).fontSize) < 11;
+    const scale = each.getScreenCTM?.()?.a ?? 1;  // An SVG shrinks its text
+    return own && each.getClientRects().length && parseFloat(getComputedStyle(each).fontSize) * scale < 11;
 }).map((each) => each.textContent.slice(0, 40))"""
 
 

@@ -1,7 +1,7 @@
 """A document as one HTML file that opens offline: no scripts, no fonts, nothing fetched; light or dark.
 
-`palette.css` has the colors and `style.css` the rest of the style sheet of every page.
-Wide tables, code and charts scroll in their own box.
+`page.py` is the frame and `style.css` the style sheet of every page, those of `trueloop ui` too.
+Wide tables, code and charts scroll in their own box, which the keyboard reaches.
 """
 
 import base64
@@ -9,11 +9,11 @@ import re
 from collections.abc import Iterable, Iterator
 from html import escape
 from itertools import count
-from pathlib import Path
 from typing import Any, Final
 
 from trueloop import __version__
 from trueloop.report.evidence import lines_around, where
+from trueloop.report.page import STYLE, full_page
 from trueloop.report.png import enlarged, png
 from trueloop.report.svg import bars_svg, lanes_svg, plot_svg
 from trueloop.results import document as doc
@@ -21,34 +21,16 @@ from trueloop.results.document import cell
 
 __all__ = ["fragment", "render"]
 
-STYLES: Final = tuple(Path(__file__).with_name(name) for name in ("palette.css", "style.css"))  # of every page
-PAGE: Final = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-<main>
-{body}
-</main>
-</body>
-</html>
-"""
-
 
 def render(document: doc.Document) -> str:
     title, body = escape(document.name or document.title), "\n".join(piece for piece in _body(document) if piece)
-    style = "".join(path.read_text(encoding="utf-8") for path in STYLES)
-    return PAGE.format(title=title, style=style, body=body)
+    return full_page(title, f"<style>{STYLE.read_text(encoding='utf-8')}</style>", f"<main>\n{body}\n</main>")
 
 
 def fragment(document: doc.Document) -> str:
     """The same as a part of another page, such as a notebook: its style reaches nothing outside of it."""
     body = "\n".join(piece for piece in _body(document) if piece)
-    style = "".join(file.read_text(encoding="utf-8") for file in STYLES) + SMALLER
+    style = STYLE.read_text(encoding="utf-8") + SMALLER
     return f'<div class="{SCOPE}"><style>{_scoped(style)}</style>\n{body}\n</div>'
 
 
@@ -115,7 +97,7 @@ def _part(part: doc.Part, name: str) -> Iterator[str]:
             text = f"{label}{prose(part.text)}"
             yield f'<article class="{part.tone}">{text}</article>' if part.tone else f"<p>{text}</p>"
         case doc.Code():
-            yield _diff(part.text) if part.language == "diff" else f"<pre><span>{escape(part.text)}</span></pre>"
+            yield _diff(part.text) if part.language == "diff" else f'<pre tabindex="0">{escape(part.text)}</pre>'
         case doc.Facts(inline=True):
             chips = (f"<li><b>{escape(cell(value))}</b>{escape(key)}</li>" for key, value in part.values.items())
             yield f'<ul class="chips">{"".join(chips)}</ul>'
@@ -124,11 +106,11 @@ def _part(part: doc.Part, name: str) -> Iterator[str]:
         case doc.Table():
             yield from _table(part)
         case doc.Bars():
-            yield f'<div class="wide">{bars_svg(part, name)}</div>'
+            yield f'<div class="chart" tabindex="0">{bars_svg(part, name)}</div>'
         case doc.Lanes():
-            yield f'<div class="wide">{lanes_svg(part, name)}</div>'
+            yield f'<div class="chart" tabindex="0">{lanes_svg(part, name)}</div>'
         case doc.Plot():
-            yield f'<div class="wide">{plot_svg(part, name)}</div>'
+            yield f'<div class="chart" tabindex="0">{plot_svg(part, name)}</div>'
         case doc.Picture():
             yield from _picture(part)
         case doc.Card():
@@ -148,14 +130,14 @@ def _table(table: doc.Table) -> Iterator[str]:
         if column.kind == "bar"
     }
     heads = "".join(f'<th class="{column.kind}">{escape(column.name)}</th>' for column in table.columns)
-    yield f'<div class="wide"><table><tr>{heads}</tr>'
+    yield f'<div class="wide" tabindex="0"><table><thead><tr>{heads}</tr></thead><tbody>'
     for number, row in enumerate(table.rows):
         cells = (
             f'<td class="{column.kind}">{_cell(value, column.kind, largest.get(at))}</td>'
             for at, (value, column) in enumerate(zip(row, table.columns, strict=True))
         )
         yield f'<tr class="best">{"".join(cells)}</tr>' if number in table.best else f"<tr>{''.join(cells)}</tr>"
-    yield "</table></div>"
+    yield "</tbody></table></div>"
     yield f'<p class="soft">{prose(table.note)}</p>' if table.note else ""
 
 
@@ -182,7 +164,7 @@ def _card(card: doc.Card) -> Iterator[str]:
     here = {card.place.line: ' class="here"'} if card.place is not None else {}
     around = lines_around(card.place, card.source, 2)
     lines = [f"<span{here.get(number, '')}><i>{number}</i>{escape(text)}</span>" for number, text in around]
-    yield f"<pre>{''.join(lines)}</pre>" if lines else ""
+    yield f'<pre class="diff" tabindex="0">{"".join(lines)}</pre>' if lines else ""
     yield f'<p class="message">{prose(card.message)}</p>'
     rows = [*card.rows, *([("fix", card.fix)] if card.fix else []), *card.details]
     yield _pairs((label.capitalize(), prose(text)) for label, text in rows) if rows else ""
@@ -194,7 +176,7 @@ def _diff(diff: str) -> str:
     heads = ("---", "+++", "@@")
     lines = ((line, "soft" if line.startswith(heads) else kinds.get(line[:1], "")) for line in diff.splitlines())
     spans = "".join(f'<span class="{kind}">{escape(line)}</span>' for line, kind in lines)
-    return f"<pre>{spans}</pre>" if spans else ""
+    return f'<pre class="diff" tabindex="0">{spans}</pre>' if spans else ""
 
 
 def _items(items: doc.Items) -> Iterator[str]:

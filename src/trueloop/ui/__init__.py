@@ -18,5 +18,5 @@ How a page is added, without touching the others:
 
 Its address is `#/NAME?...`, or `#/run/RUN/NAME?...` for a tab of a run (`#/run/RUN` is the tab `run`).
 The content security policy allows our own files only: no inline script, no inline style attribute in markup
-(`element.style.width = ...` is fine), nothing from other hosts. Colors are the variables of `report/palette.css`.
+(`element.style.width = ...` is fine), nothing from other hosts. Colors are the variables of `report/style.css`.
 """

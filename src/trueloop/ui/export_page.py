@@ -13,14 +13,14 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from trueloop.errors import Misuse, TrueloopError
-from trueloop.report.html import STYLES
+from trueloop.report.page import full_page
 from trueloop.results.plain import as_plain
 from trueloop.rules.catalogue import all_rules
 from trueloop.ui.library import Library
 from trueloop.ui.page import Query
 from trueloop.ui.page_list import PAGES
 from trueloop.ui.run_rows import id_of
-from trueloop.ui.server import STATIC, plotly_file
+from trueloop.ui.server import BODY, SHEETS, STATIC, plotly_file
 
 __all__ = ["MOST_RUNS", "answers_of", "export_page"]
 
@@ -45,31 +45,16 @@ def export_page(runs: Sequence[Path]) -> str:
     library.editor = "none"  # paths of this machine mean nothing elsewhere
     names = sorted(dict.fromkeys(run.resolve().name for run in runs))
     kept = json.dumps(as_plain(answers_of(library, names)), separators=(",", ":")).replace("<", "\\u003c")
-    styles = "\n".join(
-        file.read_text(encoding="utf-8") for file in (STYLES[0], STATIC / "ui.css", STATIC / "pages.css")
-    )
+    styles = "\n".join(file.read_text(encoding="utf-8") for file in SHEETS)
     code = plotly_file().read_text(encoding="utf-8").replace("</script", "<\\/script")
     title = ", ".join(names)[:80].replace("&", "&amp;").replace("<", "&lt;")
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="content-security-policy" content="{POLICY}">
-<title>{title}</title>
+    head = f"""<meta http-equiv="content-security-policy" content="{POLICY}">
 <style>{styles}</style>
 <script type="application/json" id="trueloop-data">{kept}</script>
 <script type="importmap">{_modules()}</script>
 <script>{code}</script>
-<script type="module">import "ui/app.js";</script>
-</head>
-<body>
-<a class="skip" href="#content">Skip to the content</a>
-<header id="bar"></header>
-<main id="content" tabindex="-1"></main>
-</body>
-</html>
-""".encode("utf-8", "backslashreplace").decode()
+<script type="module">import "ui/app.js";</script>"""
+    return full_page(title, head, BODY).encode("utf-8", "backslashreplace").decode()
 
 
 def _modules() -> str:

@@ -29,7 +29,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from trueloop.errors import MissingExtra, TrueloopError
-from trueloop.report.html import STYLES
+from trueloop.report.page import STYLE, full_page
 from trueloop.results.plain import as_plain
 from trueloop.ui.download import send_trace
 from trueloop.ui.library import Library
@@ -37,13 +37,17 @@ from trueloop.ui.page import Page, Query
 from trueloop.ui.page_list import PAGES
 from trueloop.ui.run_rows import id_of
 
-__all__ = ["STATIC", "create_app", "import_map", "listen", "plotly_file", "serve"]
+__all__ = ["BODY", "SHEETS", "STATIC", "create_app", "import_map", "listen", "plotly_file", "serve"]
 
 STATIC: Final = Path(__file__).with_name("static")
+SHEETS: Final = (STYLE, STATIC / "ui.css", STATIC / "pages.css")
+BODY: Final = """<a class="skip" href="#content">Skip to the content</a>
+<header id="bar"></header>
+<main id="content" tabindex="-1"></main>"""
 HOSTS: Final = ["127.0.0.1", "localhost"]
 POLL: Final = 0.5  # Seconds between two looks at the files of a run
 HEARTBEAT: Final = 20  # Looks without a change, after which a comment is sent: so a closed page is noticed
-_KINDS: Final = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
+_KINDS: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 
 # -- files --
@@ -77,23 +81,23 @@ def _index() -> tuple[bytes, str]:
         "style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
-    text = (STATIC / "index.html").read_text(encoding="utf-8")
-    return text.replace("IMPORT_MAP", table).replace("PLOTLY_STYLES", _plotly_styles()).encode(), policy
+    head = f"""<link rel="icon" href="/static/icon.svg">
+{_sheets()}
+<script type="importmap">{table}</script>
+<script type="module" src="/static/app.js"></script>"""
+    return full_page("trueloop", head, BODY).encode(), policy
 
 
-def _plotly_styles() -> str:
+def _sheets() -> str:
     """plotly.js makes inline style sheets, which our policy forbids, unless elements with their ids are there."""
+    own = [f'<link rel="stylesheet" href="/static/{sheet.name}">' for sheet in SHEETS]
     code = plotly_file().read_text(encoding="utf-8")
     ids = dict.fromkeys(["plotly.js-style-global", *re.findall(r'getElementById\("([0-9a-f]{64})"\)', code)])
-    return "\n".join(f'<link rel="stylesheet" href="/static/plotly.css" id="{each}">' for each in ids)
+    return "\n".join([*own, *(f'<link rel="stylesheet" href="/static/plotly.css" id="{each}">' for each in ids)])
 
 
 async def _page(request: Request) -> Response:
     return Response(_index()[0], media_type="text/html")
-
-
-async def _palette(request: Request) -> Response:
-    return FileResponse(STYLES[0], media_type="text/css")
 
 
 async def _static(request: Request) -> Response:
@@ -107,7 +111,7 @@ async def _static(request: Request) -> Response:
 @cache
 def _static_files() -> dict[str, Path]:
     own = {path.relative_to(STATIC).as_posix(): path for path in STATIC.rglob("*") if path.suffix in _KINDS}
-    return {**own, "plotly.min.js": plotly_file()}
+    return {**own, STYLE.name: STYLE, "plotly.min.js": plotly_file()}
 
 
 # -- data --
@@ -244,7 +248,6 @@ def create_app(library: Library, stopping: Callable[[], bool] = lambda: False) -
     data = [Route(f"/api/{page.name}", _answer(page, library)) for page in PAGES]
     routes = [
         Route("/", _page),
-        Route("/static/palette.css", _palette),
         Route("/static/{name:path}", _static),
         Route("/api/pages", _pages(library)),
         Route("/api/live", _live(library)),
