@@ -47,7 +47,7 @@ class LossFalls(OptimizerClaim):
 def _best(subject: OptimizerSubject, problem: Problem) -> tuple[float, float]:
     """The losses with the first learning rate that lowers them, or the lowest ones."""
     tried = []
-    for factor in FACTORS if subject.has("lr") else FACTORS[:1]:
+    for factor in FACTORS if subject.lr is not None else FACTORS[:1]:
         tried.append(_losses(subject, problem, factor))
         if tried[-1][1] < FALL * tried[-1][0]:
             break
@@ -56,9 +56,9 @@ def _best(subject: OptimizerSubject, problem: Problem) -> tuple[float, float]:
 
 def _losses(subject: OptimizerSubject, problem: Problem, factor: float) -> tuple[float, float]:
     """The first, and the last; infinite if it is not finite."""
-    changes: dict[str, Any] = {"lr": float(subject.defaults["lr"]) * factor} if subject.has("lr") else {}
+    changes: dict[str, Any] = {} if subject.lr is None else {"lr": subject.lr * factor}
     training = subject.training(problem, **changes)
     first = training.step()
     training.run(subject.steps(STEPS) - 1)
-    last = float(problem.loss(training.parameters))
+    last = float(problem.loss(training.parameters).detach())
     return first, last if math.isfinite(last) else math.inf

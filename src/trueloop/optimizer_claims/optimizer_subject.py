@@ -75,6 +75,12 @@ class OptimizerSubject:
         takes_any = any(each.kind == each.VAR_KEYWORD for each in parameters)
         return name in self.defaults and (takes_any or name in arguments_of(self.make))
 
+    @property
+    def lr(self) -> float | None:
+        """Its learning rate; None if it has no such argument, or finds the rate itself (Adafactor's lr=None)."""
+        value = self.defaults["lr"] if self.has("lr") else None
+        return None if value is None else float(value)
+
     @cached_property
     def _manner(self) -> tuple[bool, bool]:
         """Does it take matrices only, and does it need a closure: the first of these with which it takes a step."""
@@ -150,6 +156,8 @@ class Training:
         self.problem, self.closure, self.edit, self.taken = problem, closure, edit, 0
         self.parameters = problem.parameters(dtype)
         self.optimizer = build(self.parameters if groups is None else groups(self.parameters))
+        if callable(into_training := getattr(self.optimizer, "train", None)):
+            into_training()  # A schedule-free one refuses steps before
 
     def gradients(self) -> Tensor:
         """Compute them; the loss."""

@@ -50,7 +50,7 @@ class OptimizersAreIndependent(OptimizerClaim):
             return self.fails(said, {"apart": distance}, place=subject.place)
         with fence(7):
             beside = subject.training(NET)
-            changes: dict[str, Any] = {"lr": float(subject.defaults["lr"]) / 2} if subject.has("lr") else {}
+            changes: dict[str, Any] = {} if subject.lr is None else {"lr": subject.lr / 2}
             other = subject.training(QUADRATIC, **changes)
             for _ in range(STEPS):
                 beside.step()

@@ -40,7 +40,7 @@ class ParamGroupsApart(OptimizerClaim):
         except NotTaken as error:
             return self.unproved(f"it does not take several param groups ({error})")
         together = training(None)
-        if "lr" in split.optimizer.param_groups[0]:
+        if split.optimizer.param_groups[0].get("lr") is not None:  # None: it finds the rate itself
             for still in (0, 1):
                 if (proof := self._one_still(subject, training, still)) is not None:
                     return proof
@@ -78,10 +78,9 @@ class ParamGroupsApart(OptimizerClaim):
         given = subject.training(SEPARABLE, **changes)
         if name not in given.optimizer.param_groups[0]:
             return 0.0  # it is not an option of groups
-        if _state_at_start(given) != _state_at_start(subject.training(SEPARABLE)):
-            return (
-                0.0  # used up by the constructor, which fills the state with it: `initial_accumulator_value` of Adagrad
-            )
+        plain = subject.training(SEPARABLE)
+        if _state_at_start(given) != _state_at_start(plain) or _others(given, name) != _others(plain, name):
+            return 0.0  # used up by the constructor: `initial_accumulator_value` of Adagrad, `d0` of Prodigy
         start = snapshot(given.parameters)
         in_group = subject.training(SEPARABLE, groups=lambda made: [{"params": made, **changes}])
         return apart(in_group.run(STEPS).parameters, given.run(STEPS).parameters, start)
@@ -124,6 +123,11 @@ class ParamGroupsApart(OptimizerClaim):
             return None
         said = f"a group that add_param_group added after 3 steps did not move in {STEPS} steps"
         return self.fails(said, {"moved": way}, self.likely_first(LATER), subject.place)
+
+
+def _others(made: Training, name: str) -> str:
+    """The other options of its group. As text, because tensors compare element by element."""
+    return str({key: value for key, value in made.optimizer.param_groups[0].items() if key not in ("params", name)})
 
 
 def _state_at_start(made: Training) -> list[Any]:

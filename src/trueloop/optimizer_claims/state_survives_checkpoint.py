@@ -71,7 +71,7 @@ class StateSurvivesCheckpoint(OptimizerClaim):
 
 def _resumed(subject: OptimizerSubject, straight: Training, problem: Problem, dtype: torch.dtype) -> Training:
     """Built with a different learning rate: the saved one counts."""
-    changes: dict[str, Any] = {"lr": float(subject.defaults["lr"]) / 2} if subject.has("lr") else {}
+    changes: dict[str, Any] = {} if subject.lr is None else {"lr": subject.lr / 2}
     resumed = subject.training(problem, dtype, **changes)
     for into, value in zip(resumed.parameters, straight.parameters, strict=True):
         into.data.copy_(value.data)

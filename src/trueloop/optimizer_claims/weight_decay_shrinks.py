@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Final, final
 
+import torch
 from torch import Tensor, nn
 
 from trueloop.optimizer_claims.optimizer_claim import OptimizerClaim
@@ -20,6 +21,7 @@ __all__ = ["WeightDecayShrinks"]
 
 DECAY: Final = 0.1
 STEPS: Final = 3
+LONGER: Final = 20
 
 UNUSED = Cause("weight_decay is accepted and not used", "search for it in step()")
 SIGN = Cause("its sign: the weights are pushed away from zero", "`p.mul_(1 - lr * decay)`, or `grad + decay * p`")
@@ -46,6 +48,8 @@ class WeightDecayShrinks(OptimizerClaim):
         sizes = [sum(float(each.norm()) for each in tensors) for tensors in (start, mine)]
         evidence = {"weight_decay": DECAY, "size_before": sizes[0], "size_after": sizes[1]}
         if sizes[0] == sizes[1]:
+            if self._matters(subject):
+                return self.unproved("with gradients of zero it takes no step; otherwise weight_decay has an effect")
             said = f"weight_decay={DECAY} changes nothing where gradients are zero"
             return self.fails(said, evidence, self.likely_first(UNUSED), subject.place)
         if sizes[1] > sizes[0]:
@@ -53,8 +57,7 @@ class WeightDecayShrinks(OptimizerClaim):
                 f"weight_decay={DECAY} makes the weights grow, from {sizes[0]:.4g} to {sizes[1]:.4g} in {STEPS} steps"
             )
             return self.fails(said, evidence, self.likely_first(SIGN), subject.place)
-        lr = float(subject.defaults.get("lr", 0.0))
-        multiplied = [each * (1 - lr * DECAY) ** STEPS for each in start]
+        multiplied = [each * (1 - (subject.lr or 0.0) * DECAY) ** STEPS for each in start]
         kind = "by 1 - lr * weight_decay" if apart(mine, multiplied, start) < 1e-2 else "as a part of the gradient"
         if subject.reference is not None and "weight_decay" in arguments_of(subject.reference):
             other, _ = self._decayed(subject, reference=True)
@@ -63,6 +66,13 @@ class WeightDecayShrinks(OptimizerClaim):
                 said = f"weight decay acts {kind}; {subject.against} decays differently ({distance:.2g} apart)"
                 return self.fails(said, evidence | {"apart": distance}, self.likely_first(OTHER), subject.place)
         return self.holds(f"weight decay acts {kind}", evidence | {"kind": kind})
+
+    def _matters(self, subject: OptimizerSubject) -> bool:
+        """Does it change a training whose gradients are not zero?"""
+        with_decay, without = (
+            subject.training(SEPARABLE, weight_decay=decay).run(LONGER).parameters for decay in (DECAY, 0.0)
+        )
+        return not all(map(torch.equal, with_decay, without))
 
     def _decayed(self, subject: OptimizerSubject, *, reference: bool) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
         def zero(_: int, parameters: Sequence[nn.Parameter]) -> None:
