@@ -233,8 +233,12 @@ class EngineObserver:
             self._events += self._units.look(self._step)
         with torch.no_grad():
             gradients = [dense(parameter.grad) for parameter in self.loop.parameters if parameter.grad is not None]
-            self._weights = self._measurable()
+            self._weights = self._measurable() if self._is_measured(self._step) else []
             self._lengths = norms([*gradients, *(weight.detach() for _, _, weight in self._weights)])
+
+    def _is_measured(self, step: int) -> bool:
+        """Are the gradients of this step compared layer by layer?"""
+        return step < MEASURED or step - self._measured >= MEASURED_APART or self._is_last(step)
 
     def _measurable(self) -> list[Weight]:
         """The weights with a gradient, in the order of the forward, or of registration."""
@@ -262,7 +266,7 @@ class EngineObserver:
 
     def _glimpse(self, step: int, taken: bool) -> _Glimpse:
         with_gradient = [id(parameter) for parameter in self.loop.parameters if parameter.grad is not None]
-        measured = taken and (step < MEASURED or step - self._measured >= MEASURED_APART or self._is_last(step))
+        measured = taken and self._is_measured(step)
         self._measured = step if measured else self._measured
         places = {key: place for place, key in enumerate(with_gradient)}
         layers = tuple((name, weight.numel(), places[id(weight)]) for name, _, weight in self._weights)

@@ -41,10 +41,10 @@ def _mixed(rows: Tensor) -> Tensor:
         floats = flat.float() + 0.0
         floats = torch.nn.functional.pad(floats, (0, 1)) if flat.shape[1] % 2 else floats
         pairs = floats.contiguous().view(torch.int64)  # two numbers at once: this runs beside small models, often
-        bits = pairs ^ (pairs >> 29)  # round numbers end in zeros
+        bits = pairs.bitwise_xor_(pairs >> 29)  # round numbers end in zeros; in place: `floats` is a copy
     else:
-        bits = flat.long()
-    return (bits * _factors(bits.shape[1]).to(flat.device)).sum(1)
+        bits = flat.long() if flat.dtype != torch.int64 else flat.clone()
+    return bits.mul_(_factors(bits.shape[1]).to(flat.device)).sum(1)
 
 
 @lru_cache(maxsize=64)
