@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
 import threading
 from pathlib import Path
@@ -51,6 +53,11 @@ STARTS = {
     "not joined": "multiprocessing.get_context('spawn').Process(target=fit).start()",
     "failing": f"{FORK.format(fails=True)}; print(p.exitcode)",
     "spawn": "torch.multiprocessing.spawn(fit, nprocs=1)",
+    "pool, ended by force": "pool = multiprocessing.get_context('fork').Pool(1); print(pool.map(fit, [0])); "
+    "pool.terminate(); pool.join()",
+    "pool of torch": "pool = torch.multiprocessing.get_context('spawn').Pool(1); print(pool.map(fit, [0])); "
+    "pool.close(); pool.join()",
+    "executor": "print(list(concurrent.futures.ProcessPoolExecutor(1).map(fit, [0])))",
     "program": "print(subprocess.call([sys.executable, 'work.py'], env={**os.environ, 'OWN': '1'}))",
     "shell": "print(os.system(f'{sys.executable} work.py'))",
 }
@@ -58,12 +65,12 @@ STARTS = {
 
 def _script(folder: Path, start: str) -> None:
     write(folder / "work.py", WORK)
-    names = "import multiprocessing, os, subprocess, sys, torch, torch.multiprocessing\n"
+    names = "import concurrent.futures, multiprocessing, os, subprocess, sys, torch, torch.multiprocessing\n"
     names += "from work import fit, fit_and_leave\n"
     write(folder / "train.py", f"{names}if __name__ == '__main__':\n    {start}\n")
 
 
-RARE = ("left at once", "not joined", "program", "shell")  # each starts Python and torch anew
+RARE = ("left at once", "not joined", "pool of torch", "program", "shell")  # each starts Python and torch anew
 LONG = pytest.mark.long
 
 
@@ -96,9 +103,28 @@ def test_a_process_reports_before_os_exit_but_not_from_another_thread(
     assert happened == ["report", 3, 4]
 
 
+def _checked(folder: Path, *words: str) -> str:
+    command = [sys.executable, "-m", "trueloop", "check", "--no-run", *words]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300).stderr
+
+
+def test_each_task_of_a_pool_that_trains_is_a_training_of_its_own(tmp_path: Path) -> None:
+    _script(tmp_path, "pool = multiprocessing.get_context('fork').Pool(1); pool.map(fit, [0, 1]); pool.terminate()")
+    report = _checked(tmp_path, "--steps", "3", "train.py")
+    assert "1 error in 12 steps of Sequential" in report  # cut by --steps, a task would never return
+
+
+def test_a_task_that_fails_in_a_pool_fails_as_without_trueloop(tmp_path: Path) -> None:
+    _script(tmp_path, "multiprocessing.get_context('fork').Pool(1).starmap(fit, [(0, True)])")
+    report = same_up_to_the_report(*both(tmp_path, "train.py"))
+    assert "GRD101" in report
+
+
 CODE = "import os, torch; print(torch.ones(2), os.environ)"
 QUIET = {
     "a program without training": f"subprocess.call([sys.executable, '-c', '{CODE}'])",
+    "a pool without training": "pool = multiprocessing.get_context('fork').Pool(1); print(pool.map(abs, [-1])); "
+    "pool.terminate()",
     "workers of a loader": "print(len(list(torch.utils.data.DataLoader(torch.arange(8), num_workers=1))))",
 }
 

@@ -2,8 +2,8 @@
 
 A process of `multiprocessing` runs its work under a watch of its own. A program (`subprocess`, `os.system`) gets an
 environment in which Python imports `child_startup.py` first, as its `sitecustomize`; that restores the environment. In
-both, the watch starts when torch is imported: a process without torch pays nothing. Workers of loaders and of pools are
-not watched.
+both, the watch starts when torch is imported: a process without torch pays nothing. A worker of a pool leaves a verdict
+after each task that trained. Workers of loaders are not watched.
 When the script has ended, `child_reports.py` merges the verdicts. This file imports no torch.
 """
 
@@ -24,10 +24,12 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, final
+from weakref import WeakSet
 
+from trueloop.doctor.pool_workers import is_pool_worker, report_before_results
 from trueloop.doctor.watch_options import WatchOptions
 from trueloop.usercode.ownership import is_users
 
@@ -43,7 +45,7 @@ __all__ = ["Child", "Children", "begin_program"]
 
 STARTUP: Final = Path(__file__).parent / "child_startup.py"  # Copied as `sitecustomize.py` for programs
 SPAWNERS: Final = ("torch.multiprocessing", "torch.distributed.elastic")
-"""Libraries whose processes do the user's work; those of all others (loaders, pools, managers) serve it."""
+"""Libraries whose processes do the user's work; those of all others (loaders, managers) serve it."""
 ENVIRONMENT: Final = 10  # The position of `env` among the arguments of Popen
 
 
@@ -70,6 +72,7 @@ class Children:
         self._options = options
         self._folder = folder  # Made for the first child
         self._undo: list[Callable[[], None]] = []
+        self._of_pools: WeakSet[Any] = WeakSet()
 
     @property
     def folder(self) -> str:
@@ -99,7 +102,7 @@ class Children:
         if not self._folder:
             return [], []
         for process in multiprocessing.active_children():
-            if not process.daemon:
+            if not process.daemon and process not in self._of_pools:  # a pool may keep idle workers for minutes
                 process.join()  # as Python does at the end of a script
         found = [pickle.loads(file.read_bytes()) for file in Path(self._folder).glob("*.child")]
         failures = [file.read_text() for file in Path(self._folder).glob("*.failed")]
@@ -125,6 +128,8 @@ class Children:
         def start(process: Any) -> None:
             if not _does_users_work(process) or "run" in vars(process):
                 return original(process)
+            if is_pool_worker(process):
+                self._of_pools.add(process)
             process.run = _WatchedRun(process, self.folder, self._options)
             try:
                 return original(process)
@@ -166,7 +171,9 @@ class Children:
 
 
 def _does_users_work(process: Any) -> bool:
-    """Does it run a function of the user's, or of a library that only starts processes?"""
+    """Does it run a function of the user's, or of a library that only starts processes or hands out tasks?"""
+    if is_pool_worker(process):
+        return True
     target = getattr(process, "_target", None)
     work = type(process).run if target is None else getattr(target, "func", target)  # `func`: of a partial
     module = getattr(work, "__module__", None) or type(work).__module__
@@ -187,7 +194,11 @@ class _WatchedRun:
         self._process, self._folder, self._options = process, folder, options
 
     def __call__(self) -> None:
-        report = _Report(self._folder, self._options)
+        in_pool = is_pool_worker(self._process)
+        # a step that ends a task by --steps would end its worker, and the pool would wait for the task
+        report = _Report(self._folder, replace(self._options, last_step=None) if in_pool else self._options)
+        if in_pool:
+            report_before_results(self._process, report.finish_task)
         vars(self._process).pop("run", None)
         if "trueloop.doctor.watch" in sys.modules:  # a forked child: its parent's patches are in the way
             sys.modules["trueloop.doctor.watch"].leave_parents_watch()
@@ -333,13 +344,28 @@ class _Report:
         if self._record is not None:
             self._record.rank = rank
 
-    def finish(self, error: BaseException | None) -> None:
-        if self._watch is None or os.getpid() != self._pid:
+    def finish_task(self) -> None:
+        """A task of a pool has ended: if it has trained, that was one training, and the next task is another."""
+        if self._watch is None or os.getpid() != self._pid or not self._watch.has_trained:
             return
-        watch, self._watch = self._watch, None
-        from trueloop.doctor.launch import outcome_of
+        self._conclude(None)
+        self._options = replace(self._options, run_folder="")  # the curves of the run are those of its first training
+        self._began = time.monotonic()
+        self._begin()
+
+    def finish(self, error: BaseException | None) -> None:
         from trueloop.doctor.traceback import CleanTracebacks
 
+        if self._watch is None or os.getpid() != self._pid:
+            return
+        self._conclude(error)
+        CleanTracebacks().install()  # multiprocessing has yet to print the exception
+
+    def _conclude(self, error: BaseException | None) -> None:
+        from trueloop.doctor.launch import outcome_of
+
+        watch, self._watch = self._watch, None
+        assert watch is not None
         if isinstance(error, SystemExit) and error.code and error.__context__ is not None:
             error = error.__context__  # torch.multiprocessing.spawn ends a process this way
         try:
@@ -351,7 +377,6 @@ class _Report:
                 self._put("child", pickle.dumps(child))
         except Exception:  # noqa: BLE001 - as above
             self._put("failed", traceback.format_exc().encode())
-        CleanTracebacks().install()  # multiprocessing has yet to print the exception
 
     def _put(self, kind: str, content: bytes) -> None:
         """If the folder is gone, the report has been printed without this process."""

@@ -212,6 +212,11 @@ class Watch:
         return filter_findings(self.checker.findings(), self.settings)[0]
 
     @property
+    def has_trained(self) -> bool:
+        """Has an optimizer stepped?"""
+        return self._bus.step > 0
+
+    @property
     def events(self) -> int:
         """How many were received."""
         return self._tally.counts.total()

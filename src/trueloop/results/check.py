@@ -368,8 +368,8 @@ def _with_keys(value: Finding | CrashExplanation) -> dict[str, Any]:
 
 # The likely reason when no training was seen
 UNSEEN_TRAINING: Final = (
-    "training in processes that the script starts is watched too, but not in those of a pool, of another Python or on "
-    "another machine: run `trueloop check` there"
+    "training in processes that the script starts is watched too, but not in those of another Python or on another "
+    "machine: run `trueloop check` there"
 )
 
 _PLURAL: Final = {
