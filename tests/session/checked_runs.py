@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,8 @@ def checked_run(folder: Path, text: str, *arguments: str, file_limit: int = 0, k
             import resource
 
             resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, file_limit))
-        verdict, _ = examine(find_script("train.py", arguments), Watch(settings=Settings(), run=run))
+        with nullcontext() if run is None else run.console():  # as `trueloop check` does
+            verdict, _ = examine(find_script("train.py", arguments), Watch(settings=Settings(), run=run))
         assert verdict.failures == (), verdict.failures
         sentence = why
         if run is not None:

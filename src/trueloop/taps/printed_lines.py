@@ -14,27 +14,31 @@ class PrintedLines:
     def __init__(self, heard: Callable[[str], None]) -> None:
         self._heard = heard
         self._stream: Any = None
+        self._before: Any = None  # What to put back: the `write` of the stream object itself, if it had one
+        self._write: Any = None
         self._line = ""
 
     def install(self) -> None:
+        """Over a `write` that somebody else has put there (`console.log` does), which is called as before."""
         stream: Any = sys.stdout
-        original = getattr(stream, "write", None)
-        if original is None or "write" in getattr(stream, "__dict__", {"write": None}):
-            return  # no stdout, or somebody else listens already
+        if not hasattr(stream, "write") or not hasattr(stream, "__dict__"):
+            return  # no stdout, or one that cannot be patched
+        original, self._before = stream.write, vars(stream).get("write")
 
         def write(text: str, *args: Any, **kwargs: Any) -> Any:
             result = original(text, *args, **kwargs)
-            if type(text) is str:
+            if self._stream is not None and type(text) is str:
                 self._add(text)
             return result
 
-        stream.write = write
+        stream.write = self._write = write
         self._stream = stream
 
     def remove(self) -> None:
-        if self._stream is not None:
-            del self._stream.write
-            self._stream = None
+        stream, self._stream = self._stream, None
+        if stream is not None and vars(stream).get("write") is self._write:  # else the script has put its own over it
+            del stream.write
+            vars(stream).update({} if self._before is None else {"write": self._before})
 
     def _add(self, text: str) -> None:
         if "\n" not in text:
