@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import json
+import shlex
 import shutil
 import subprocess
 import sys
+import urllib.request
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
-from tests.serve.made import PATIENCE, Served, artifact, process, until_ready
+from tests.serve.made import PATIENCE, Served, artifact, png, process, until_ready
 from trueloop.results.artifact import Port
 from trueloop.serve.inputs import Inputs
 from trueloop.serve.limits import Limits
-from trueloop.serve.page import docs_page, try_page
+from trueloop.serve.page import curl_lines, docs_page, python_lines, try_page
 
 
 class Elements(HTMLParser):
@@ -64,6 +68,48 @@ def test_the_example_on_the_page_is_one_that_the_model_takes(kind: str) -> None:
     assert len(taker.of_json(page_of(kind).field.encode())) == 1
 
 
+@pytest.mark.parametrize("kind", ["image", "tokens", "table", "tensors"])
+def test_the_lines_to_copy_ask_for_a_prediction(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both send what /predict takes, with the key."""
+    made = artifact(kind)
+    taker = Inputs(made, Limits())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KEY", "seven")
+    Path("image.png").write_bytes(png())
+    sent: list[urllib.request.Request] = []
+
+    def answer(request: urllib.request.Request) -> io.StringIO:
+        sent.append(request)
+        return io.StringIO('{"predictions": []}')
+
+    monkeypatch.setattr("urllib.request.urlopen", answer)
+    exec(python_lines(made, taker, key=True), {})
+    assert sent[0].headers["Authorization"] == "Bearer seven"
+    assert isinstance(sent[0].data, bytes)
+    words = shlex.split(curl_lines(made, taker, key=True))
+    assert words[1] == sent[0].full_url
+    assert f"Content-Type: {sent[0].headers['Content-type']}" in words
+    assert "Authorization: Bearer $KEY" in words
+    if kind == "image":
+        assert "@image.png" in words
+        taker.of_picture(sent[0].data, resize=True)
+    else:
+        asked = words[words.index("-d") + 1].encode()
+        assert json.loads(asked) == json.loads(sent[0].data)
+        assert len(taker.of_json(asked)) == 1
+
+
+def test_the_page_shows_what_the_model_saw(pictures: Served) -> None:
+    status, told = pictures.ask(png(200, (8, 6)), "image/png", path="/preview?resize=true")
+    assert status == 200
+    assert told == {
+        "inputs": [{"name": "input", "dtype": "uint8", "shape": [1, 3, 4], "values": [200] * 12}],
+        "highest": 255,
+    }
+    assert pictures.ask(b"{", path="/preview")[0] == 400
+    assert pictures.get("/preview")[0] == 405
+
+
 def test_a_name_is_shown_and_not_run() -> None:
     told = artifact(name="<script>alert(1)</script>", inputs=(Port("<b>", "uint8", (None, 1, 3, 4)),), task="<i>")
     page = try_page(told, Inputs(told, Limits()), key=False)
@@ -105,4 +151,7 @@ def test_the_button_asks_and_the_answer_is_shown_in_a_real_browser() -> None:
         ).stdout
     assert "<td>dark</td>" in shown
     assert '"class": "dark"' in shown
+    assert "What the model saw:" in shown
+    assert "<canvas" in shown
+    assert f"curl 'http://127.0.0.1:{server.port}/predict?resize=true'" in shown
     assert " ms</p>" in shown

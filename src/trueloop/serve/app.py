@@ -5,7 +5,7 @@ import json
 import sys
 import time
 import traceback
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final, final
 
@@ -103,12 +103,15 @@ class Routes:
 
     def __init__(self, app: App, service: Service) -> None:
         self.app = app
-        self.predict, self.kserve = Predict(service), Kserve(service)
+        self.predict, self.kserve = JsonRoute(service.predict), Kserve(service)
+        self.preview = JsonRoute(service.preview)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope.get("path", "")
         if path == "/predict" and scope["method"] == "POST":
             await self.predict(scope, receive, send)
+        elif path == "/preview" and scope["method"] == "POST":
+            await self.preview(scope, receive, send)
         elif path == "/v2" or path.startswith("/v2/"):
             await self.kserve(scope, receive, send)
         else:
@@ -177,7 +180,8 @@ def build_app(service: Service, started: Callable[[], None], log: Callable[[str]
     )
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(Exception, _internal_error)
-    app.router.routes.append(Route("/predict", Predict(service), methods=["POST"]))  # other methods: 405
+    for path, answer in (("/predict", service.predict), ("/preview", service.preview)):
+        app.router.routes.append(Route(path, JsonRoute(answer), methods=["POST"]))  # other methods: 405
     _document_predict(app, service)
     _add_state(app, service)
     _add_pages(app, service)
@@ -185,14 +189,14 @@ def build_app(service: Service, started: Callable[[], None], log: Callable[[str]
 
 
 @final
-class Predict:
-    """POST /predict as plain ASGI: a framework's routing and request objects cost more than a small prediction."""
+class JsonRoute:
+    """POST as plain ASGI: a framework's routing and request objects cost more than a small prediction."""
 
-    def __init__(self, service: Service) -> None:
-        self.service = service
+    def __init__(self, answer: Callable[[PlainRequest], Awaitable[bytes]]) -> None:
+        self.answer = answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answer = await self.service.predict(PlainRequest(scope, receive))
+        answer = await self.answer(PlainRequest(scope, receive))
         headers = [(b"content-length", b"%d" % len(answer)), (b"content-type", b"application/json")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": answer})

@@ -9,7 +9,7 @@ from trueloop.results.artifact import Artifact
 from trueloop.serve.inputs import Inputs
 from trueloop.serve.openapi import example
 
-__all__ = ["docs_page", "try_page"]
+__all__ = ["curl_lines", "docs_page", "python_lines", "try_page"]
 
 STYLE: Final = """
 :root{color-scheme:light dark;--line:color-mix(in srgb,currentColor 20%,transparent)}
@@ -24,8 +24,10 @@ button:focus-visible,textarea:focus-visible,input:focus-visible{outline:2px soli
 pre{overflow:auto;white-space:pre-wrap;overflow-wrap:anywhere}
 table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:.3rem .6rem;border-bottom:1px solid
 var(--line);vertical-align:top}
+canvas{image-rendering:pixelated;width:10rem;border:1px solid var(--line)}
 .bar{height:.6rem;border-radius:3px;background:#36c;min-width:1px}label{display:block;margin:.6rem 0 .2rem}
 """
+URL: Final = "http://127.0.0.1:8000"
 SCRIPT: Final = """
 const at=id=>document.getElementById(id), out=at('answer');
 const row=(name,share)=>{const r=document.createElement('tr'),cells=[0,1,2].map(()=>r.insertCell());
@@ -46,8 +48,27 @@ async function ask(body,type,query=''){
    const table=document.createElement('table');
    for(const [name,share] of
    Object.entries(one.probabilities).sort((a,b)=>b[1]-a[1]).slice(0,10))table.append(row(name,share));
-   shown.push(table)} out.replaceChildren(...shown,raw)
+   shown.push(table)} out.replaceChildren(...shown,raw);if(reply.ok)await look(body,headers,query)
  }catch(error){out.replaceChildren('No answer from the server: '+error.message)}}
+const sized=s=>s.length===3&&[1,3,4].includes(s[0])&&s[1]>1&&s[2]>1;
+function drawn(port,highest){const [channels,height,width]=port.shape,size=height*width;
+ const canvas=document.createElement('canvas');canvas.width=width;canvas.height=height;
+ const image=new ImageData(width,height),level=(c,i)=>255*port.values[c*size+i]/highest;
+ for(let i=0;i<size;i++){for(let c=0;c<3;c++)image.data[4*i+c]=level(channels===1?0:c,i);
+  image.data[4*i+3]=channels===4?level(3,i):255}
+ canvas.getContext('2d').putImageData(image,0,0);return canvas}
+async function look(body,headers,query){
+ const reply=await fetch('preview'+query,{method:'POST',headers,body});if(!reply.ok)return;
+ const told=await reply.json(),title=document.createElement('p');title.textContent='What the model saw:';
+ const seen=told.inputs.map(port=>{const text=document.createElement('pre');
+  text.textContent=port.name+': '+port.dtype+' ['+port.shape.join(', ')+']'
+   +(sized(port.shape)?'':' '+port.values.slice(0,200).join(', ')+(port.values.length>200?', ...':''));
+  return sized(port.shape)?[text,drawn(port,told.highest)]:[text]});
+ out.append(title,...seen.flat())}
+for(const block of document.querySelectorAll('pre.lines')){
+ block.textContent=block.textContent.replaceAll('http://127.0.0.1:8000',location.origin);
+ const copy=document.createElement('button');copy.textContent='Copy';
+ copy.onclick=()=>navigator.clipboard.writeText(block.textContent);block.after(copy)}
 at('send').onclick=()=>ask(at('json').value,'application/json');
 if(at('file'))at('file').onchange=()=>{const form=new FormData();for(const file of
 at('file').files)form.append('file',file); ask(form,'',at('resize').checked?'?resize=true':'')};
@@ -77,8 +98,40 @@ def try_page(artifact: Artifact, inputs: Inputs, *, key: bool) -> str:
         f"<h2>JSON</h2><textarea id=json aria-label=JSON spellcheck=false>{shown}</textarea><button "
         "id=send>Predict</button>"
     )
-    parts.append(f"<h2>Prediction</h2><div id=answer aria-live=polite></div><script>{SCRIPT}</script>")
+    parts.append("<h2>Prediction</h2><div id=answer aria-live=polite></div><h2>From your own code</h2>")
+    for title, lines in (("curl", curl_lines), ("Python", python_lines)):
+        shown = escape(lines(artifact, inputs, key=key))
+        parts.append(f"<p>{title}</p><pre class=lines id={title.lower()}>{shown}</pre>")
+    parts.append(f"<script>{SCRIPT}</script>")
     return _html(artifact.name, "".join(parts))
+
+
+def curl_lines(artifact: Artifact, inputs: Inputs, *, key: bool) -> str:
+    """One command. The page replaces the address by the one that it was loaded from."""
+    secret = ' -H "Authorization: Bearer $KEY"' if key else ""
+    if inputs.takes_pictures:
+        return f"curl '{URL}/predict?resize=true' -H 'Content-Type: image/png' --data-binary @image.png{secret}"
+    body = json.dumps({"input": example(artifact, inputs)}).replace("'", r"\u0027")
+    return f"curl {URL}/predict -H 'Content-Type: application/json' -d '{body}'{secret}"
+
+
+def python_lines(artifact: Artifact, inputs: Inputs, *, key: bool) -> str:
+    """With what Python brings along."""
+    secret = ["headers['Authorization'] = 'Bearer ' + os.environ['KEY']"] if key else []
+    picture = inputs.takes_pictures
+    kind = "image/png" if picture else "application/json"
+    asked = {"input": example(artifact, inputs)}
+    body = "pathlib.Path('image.png').read_bytes()" if picture else f"json.dumps({asked!r}).encode()"
+    return "\n".join(
+        (
+            f"import json, {'os, ' * key}{'pathlib, ' * picture}urllib.request",
+            f"headers = {{'Content-Type': {kind!r}}}",
+            *secret,
+            f"body = {body}",
+            f"request = urllib.request.Request('{URL}/predict{'?resize=true' * picture}', body, headers)",
+            "print(json.load(urllib.request.urlopen(request))['predictions'])",
+        )
+    )
 
 
 def _size(size: int | None) -> str:

@@ -167,6 +167,19 @@ class Service(Host):
         except (ValueError, OverflowError):
             raise Refused(422, "The model's output for this input is NaN or Inf.") from None
 
+    async def preview(self, request: PlainRequest) -> bytes:
+        """JSON: the first sample of a request as the model gets it, for the page. Raises Refused."""
+        query = request.scope["query_string"]
+        asked = QueryParams(query) if query else {}
+        model = self.named(asked["model"]) if "model" in asked else self.first
+        sample = (await self._samples(request, model, asked.get("resize", "false")))[0]
+        inputs = [
+            {"name": port.name, "dtype": port.dtype, "shape": list(array.shape), "values": array.reshape(-1).tolist()}
+            for port, array in zip(model.artifact.inputs, sample, strict=True)
+        ]
+        highest = model.artifact.preprocessing.get("range", (0, 1))[1]
+        return ENCODER.encode({"inputs": inputs, "highest": highest}).encode()
+
     async def _samples(self, request: PlainRequest, model: Model, resize: str) -> list[Sample]:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         resize = resize.lower()
