@@ -83,7 +83,7 @@ mutants: .venv/ready  ## one operator or constant of our own code changed at a t
 	$(BIN)/python -m tests.mutants.run --count 100 --write docs/mutants.md
 
 evidence: .venv/ready  ## every claim and every proof of tune, also the slow ones; the readiness note of every bundled recipe against the run's files
-	$(BIN)/python -m pytest -n 2 tests/claims tests/readiness tests/healthy tests/tune tests/cli/test_tune.py tests/cli/test_probe.py tests/cli/test_profile.py tests/kernels -m 'long or not long'
+	$(BIN)/python -m pytest -n 2 tests/claims tests/op_claims tests/optimizer_claims tests/readiness tests/healthy tests/tune tests/cli/test_tune.py tests/cli/test_probe.py tests/cli/test_profile.py tests/kernels -m 'long or not long'
 
 reports: .venv/ready  ## SARIF, Kubernetes and KServe files by their published schemas (MIRROR=folder of checkouts), the HTML page in a real browser
 	TRUELOOP_MIRROR=$(MIRROR) $(BIN)/python -m pytest tests/report/test_published.py tests/parallel/test_submit_schema.py tests/serve/test_manifests.py -m long -rs
