@@ -25,7 +25,7 @@ STEPS = 1_000_000
 RUNS = 1_000
 
 
-def write_run(folder: Path, steps: int, every: int = 1, *, lr: float = 1e-3, seed: int = 0) -> None:
+def write_run(folder: Path, steps: int, every: int = 1, *, lr: float = 1e-3, seed: int = 0, outlier: int = 0) -> None:
     folder.mkdir(parents=True)
     recipe = {"name": "digits", "lr": lr, "seed": seed, "batch": 64, "accumulate": 1}
     about = {"format": 1, "kind": "train", "name": folder.name, "started": 1.7e9 + seed, "status": "finished"}
@@ -33,7 +33,7 @@ def write_run(folder: Path, steps: int, every: int = 1, *, lr: float = 1e-3, see
     (folder / "run.json").write_text(json.dumps(about))
     with (folder / "metrics.jsonl").open("w") as file:
         for step in range(1, steps + 1, every):
-            loss = 2 * math.exp(-4 * step / steps) + 0.05 * math.sin(step * 1.7)
+            loss = 2 * math.exp(-4 * step / steps) + 0.05 * math.sin(step * 1.7) + 9 * (step == outlier)
             file.write(
                 f'{{"kind": "train", "step": {step}, "epoch": {step / 100:.4f}, "loss": {loss:.6f}, "lr": 0.001, '
                 f'"gradient_norm": 1.25, "seconds": {step / 50:.3f}}}\n'
