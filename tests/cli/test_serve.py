@@ -156,6 +156,41 @@ def test_a_port_that_is_taken_is_a_sentence(made: Path, capsys: pytest.CaptureFi
     assert said in capsys.readouterr().err
 
 
+def test_ray_without_its_package_names_the_extra(
+    made: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delitem(sys.modules, "trueloop.serve.ray_deployment", raising=False)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert main(["serve", str(made), "--port", "0", "--ray"]) == 3
+    assert "--ray needs the package ray: pip install 'trueloop[serve,ray]'" in capsys.readouterr().err
+    assert main(["serve", str(made), "--ray", "--grpc", "0"]) == 4
+    assert "--grpc and --log are not for --ray" in capsys.readouterr().err
+
+
+@pytest.mark.long
+def test_ray_serves_the_same_routes(made: Path) -> None:
+    pytest.importorskip("ray")
+    words = [sys.executable, "-m", "trueloop", "serve", str(made), "--port", "0", "--ray", "--workers", "2"]
+    with process(words, TRUELOOP_API_KEY="seven", RAY_USAGE_STATS_ENABLED="0") as started:
+        assert started.stdout is not None
+        first = started.stdout.readline()
+        assert "(2 replicas; POST /predict" in first
+        for line in started.stdout:
+            if line == "ready\n":
+                break
+        server = Served(int(first.partition("127.0.0.1:")[2].split()[0]), started)
+        body = json.dumps({"input": [[[9] * 4] * 3]}).encode()
+        for _ in range(20):
+            status, told = server.ask(body, x_api_key="seven")
+            assert status == 200
+            assert told["predictions"][0]["class"] in ("dark", "grey", "light")
+        assert server.ask(body)[0] == 401
+        assert server.ask(b"{", x_api_key="seven")[0] == 400
+        assert server.get("/v2/models/shades", x_api_key="seven")[1]["name"] == "shades"
+        assert server.end() == 0
+    assert server.said[-1] == "stopped"
+
+
 def test_grpc_without_its_packages_names_the_extra(
     made: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

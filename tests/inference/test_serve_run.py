@@ -59,4 +59,5 @@ def test_answers_of_many_streams_are_those_of_greedy_generation(run: Path) -> No
 
 def test_options_of_artifacts_are_refused(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", str(run), "--workers", "2"]) == 4
-    assert "is a run of a language model: --workers, --grpc and --write are for artifacts" in capsys.readouterr().err
+    said = "is a run of a language model: --workers, --ray, --grpc and --write are for artifacts"
+    assert said in capsys.readouterr().err

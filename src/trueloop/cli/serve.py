@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from trueloop.results.artifact import Artifact
     from trueloop.serve.grpc_server import GrpcServer
     from trueloop.serve.limits import Limits
+    from trueloop.serve.model import Source
     from trueloop.serve.service import Service
 
 __all__ = ["KEY", "add_limits", "limits_of", "not_a_run", "parser", "serve"]
@@ -57,6 +58,7 @@ def parser() -> Parser:
     add("--device", type=parse_device, help="cpu (default) | cuda | cuda:N; aoti: the device it is for")
     add("--api-key-file", type=Path, metavar="FILE", help=f"require this API key; or the variable {KEY}")
     add("--workers", type=whole_number(), metavar="N", help="compute in N processes, started again after a crash")
+    add("--ray", action="store_true", help="--workers replicas on a cluster of Ray (RAY_ADDRESS), or here")
     add("--log", action="store_true", help="print a line for each request")
     add(
         "--write",
@@ -105,7 +107,9 @@ def serve(arguments: list[str]) -> int:
     limits, key = limits_of(options), _key(options.api_key_file)
     workers = options.workers or 0
     places = [_named(each) for each in options.artifacts]
-    sources = [Source(partial(_read, path, options.device or ""), name) for name, path in places]
+    sources = [Source(partial(_read, path.absolute(), options.device or ""), name) for name, path in places]
+    if options.ray:
+        return _serve_on_ray(sources, limits, key, options)
     service = Service(sources, limits, key=key, workers=workers)
     beside = None if options.grpc is None else _grpc_server(service, options)
     door = listen(options.host, options.port)
@@ -119,6 +123,28 @@ def serve(arguments: list[str]) -> int:
         each = " for each model" if len(service.models) > 1 else ""
         _say(f"workers    {workers} {'process' if workers == 1 else 'processes'}{each}")
     run(service, door, _say, log=options.log, beside=beside)
+    _say("stopped")
+    return 0
+
+
+def _serve_on_ray(sources: list[Source], limits: Limits, key: str, options: argparse.Namespace) -> int:
+    if options.grpc is not None or options.log:
+        raise Misuse("--grpc and --log are not for --ray. Nothing was run.")
+    try:
+        from trueloop.serve.ray_deployment import run_on_ray
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"--ray needs the package {error.name}: pip install 'trueloop[serve,ray]'") from None
+    from trueloop.serve.server import listen
+
+    for source in sources:
+        source.read()  # what cannot be served is refused here, not in each replica
+    with listen(options.host, options.port) as door:  # Ray opens a port itself: is it free?
+        port = door.getsockname()[1]
+    replicas = options.workers or 1
+    url = _address(options.host, port)
+    _say(f"Ray Serve at {url}  ({replicas} {'replica' if replicas == 1 else 'replicas'}; POST /predict, /v2, /docs)")
+    _warn_if_open(options.host, port, bool(key))
+    run_on_ray(sources, limits, key, host=options.host, port=port, replicas=replicas, say=_say)
     _say("stopped")
     return 0
 
@@ -150,8 +176,8 @@ def _language_run(typed: list[str]) -> Path | None:
 
 def _serve_text(run: Path, options: argparse.Namespace) -> int:
     """A language model of a run, with its KV cache."""
-    if options.workers or options.write or options.grpc is not None:
-        artifacts = "--workers, --grpc and --write are for artifacts"
+    if options.workers or options.write or options.ray or options.grpc is not None:
+        artifacts = "--workers, --ray, --grpc and --write are for artifacts"
         raise Misuse(f"{run} is a run of a language model: {artifacts}. Nothing was run.")
     try:
         from trueloop.serve.server import listen
