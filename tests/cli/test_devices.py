@@ -122,7 +122,7 @@ def test_a_server_opens_the_model_on_the_device(made: Path, monkeypatch: pytest.
     pytest.importorskip("fastapi")
     opened: list[tuple[str, str]] = []
 
-    def run(service: Any, door: Any, say: Any, *, log: bool) -> None:
+    def run(service: Any, door: Any, say: Any, **_: Any) -> None:
         door.close()
         service.first.batcher.open_runner()
 
