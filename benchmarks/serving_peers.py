@@ -31,12 +31,12 @@ from typing import Any, Final
 import numpy as np
 import onnxruntime
 
+from benchmarks.peers.environments import install, program
 from benchmarks.serving import made
 from trueloop.serve.client import Address, Connection, Reply
 from trueloop.serve.malformed import MALFORMED
 
 ROOT: Final = Path(__file__).parent.parent
-ENVIRONMENTS: Final = ROOT / ".venv-peers"
 CLIENTS: Final = 64
 PATIENCE: Final = 15.0  # Seconds for an answer; then it counts as none
 CRASH: Final = 20.0  # Seconds of load around a crash, which comes after the first two
@@ -111,17 +111,13 @@ def _ours(artifact: Path, folder: Path, port: int) -> list[str]:
 
 def _litserve(artifact: Path, folder: Path, port: int) -> list[str]:
     (folder / "lit.py").write_text(LITSERVE, encoding="utf-8")
-    return [_python("litserve"), str(folder / "lit.py"), str(artifact / "model.onnx"), str(port)]
+    return [str(program("litserve")), str(folder / "lit.py"), str(artifact / "model.onnx"), str(port)]
 
 
 def _bentoml(artifact: Path, folder: Path, port: int) -> list[str]:
     (folder / "bento.py").write_text(BENTOML, encoding="utf-8")
     options = ["--host", "127.0.0.1", "--port", str(port), "--working-dir", str(folder)]
-    return [_python("bentoml"), "-m", "bentoml", "serve", "bento:Served", *options]
-
-
-def _python(peer: str) -> str:
-    return str(ENVIRONMENTS / peer / "bin" / "python")
+    return [str(program("bentoml")), "-m", "bentoml", "serve", "bento:Served", *options]
 
 
 PEERS: Final = (
@@ -350,12 +346,6 @@ async def measured(peer: Peer, artifact: Path, folder: Path, requests: int, slow
     return told
 
 
-def install(package: str) -> None:
-    place = ENVIRONMENTS / package
-    subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
-    subprocess.run([_python(package), "-m", "pip", "install", "--quiet", package, "onnxruntime", "numpy"], check=True)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--install", action="store_true")
@@ -366,8 +356,8 @@ def main() -> int:
     options = parser.parse_args()
     chosen = [peer for peer in PEERS if not options.only or peer.name in options.only]
     for peer in chosen:
-        if peer.package and options.install and not Path(_python(peer.package)).exists():
-            install(peer.package)
+        if peer.package and options.install and (why := install(peer.package, [peer.package, "onnxruntime", "numpy"])):
+            raise SystemExit(f"{peer.package} could not be installed: {why}. Nothing was measured.")
     with tempfile.TemporaryDirectory() as place:
         artifact = options.artifact.absolute() if options.artifact else made(Path(place), "deep")
         told = {

@@ -31,9 +31,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.peers.environments import install, program
 from benchmarks.ui import RUNS, STEPS, write_run
 
-ENVIRONMENTS: Final = Path(__file__).parent.parent / ".venv-peers"
 OUTLIER: Final = 777_777
 ZOOM: Final = (500_000, 500_500)
 PATIENCE: Final = 900  # Seconds for an answer
@@ -179,7 +179,7 @@ class Tool:
 
     @property
     def bin(self) -> Path:
-        return ENVIRONMENTS / self.package / "bin" if self.package else Path(sys.executable).parent
+        return program(self.package).parent if self.package else Path(sys.executable).parent
 
 
 TOOLS: Final = (
@@ -300,12 +300,6 @@ def write(tool: Tool, folder: Path) -> None:
         write_ours(folder)
 
 
-def install(tool: Tool) -> None:
-    if tool.package and not tool.bin.exists():
-        subprocess.run([sys.executable, "-m", "venv", str(tool.bin.parent)], check=True)
-        subprocess.run([str(tool.bin / "pip"), "install", "--quiet", tool.package], check=True)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--install", action="store_true")
@@ -316,8 +310,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         base = (options.keep or Path(place)).resolve()
         for tool in chosen:
-            if options.install:
-                install(tool)
+            if tool.package and options.install and (why := install(tool.package, [tool.package])):
+                raise SystemExit(f"{tool.package} could not be installed: {why}. Nothing was measured.")
             write(tool, base / tool.name)
         print(f"{time.strftime('%Y-%m-%d')}, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
         print(

@@ -23,7 +23,8 @@ from tempfile import TemporaryDirectory
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from benchmarks.peers.run import ENVIRONMENTS, HERE
+from benchmarks.peers.environments import ENVIRONMENTS, program
+from benchmarks.peers.run import HERE
 from tests.conftest import check_script, in_child
 from tests.pages import EXAMPLES, Example
 from trueloop.finding import Severity
@@ -82,7 +83,7 @@ def kind_of(alarm: str) -> str:
 
 def judge_peer(name: str, examples: list[Example]) -> Score:
     score = Score()
-    answers = list(alarms_of(ENVIRONMENTS / name / "bin" / "python", name, examples))
+    answers = list(alarms_of(program(name), name, examples))
     usual: set[str] = set()
     for example, answer in answers:
         alarms = answer["alarms"]

@@ -26,10 +26,11 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
+from benchmarks.peers import environments
+
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 KEPT = ROOT / "build" / "peers"
-ENVIRONMENTS = ROOT / ".venv-peers"
 CAUSES: dict[str, dict[str, str]] = tomllib.loads((HERE / "causes.toml").read_text(encoding="utf-8"))
 
 TIMEOUT: Final = 900
@@ -205,20 +206,10 @@ def last_line(printed: str) -> str:
 
 
 def install(name: str) -> str:
-    """Make a peer's environment: torch first and alone, so that nothing pulls another build. Returns why it failed, or
-    nothing."""
-    home = ENVIRONMENTS / name
-    if (home / "ready").exists():
-        return ""
-    subprocess.run([sys.executable, "-m", "venv", home], check=True)
-    pip = [home / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", "-c", ROOT / "constraints.txt"]
-    subprocess.run([*pip, "torch", "numpy"], check=True)
+    """Torch first and alone, so that nothing pulls another build. Returns why it failed, or nothing."""
+    constrained = ("-c", ROOT / "constraints.txt")
     more = ["--no-deps"] if name in NO_DEPENDENCIES else []
-    done = subprocess.run([*pip, *more, name], text=True, stderr=subprocess.PIPE, check=False)
-    if done.returncode:
-        return last_line(done.stderr)
-    (home / "ready").touch()
-    return ""
+    return environments.install(name, [*constrained, "torch", "numpy"], [*constrained, *more, name])
 
 
 def tools(only: list[str], may_install: bool) -> list[Tool]:
@@ -231,7 +222,7 @@ def tools(only: list[str], may_install: bool) -> list[Tool]:
         if only and name not in only:
             continue
         problem = install(name) if may_install else ""
-        python = ENVIRONMENTS / name / "bin" / "python"
+        python = environments.program(name)
         if problem or not python.exists():
             print(f"{name} is left out: {problem or 'not installed; --install makes its environment'}", file=sys.stderr)
             continue
