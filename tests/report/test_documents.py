@@ -275,13 +275,24 @@ def test_html_is_whole_and_stands_alone(script: Path) -> None:
     reader = Reader()
     reader.feed(page)
     assert not reader.open
-    assert not {name for name, _ in reader.attributes} & {"src", "href", "onclick"}
+    assert not {name for name, _ in reader.attributes} & {"src", "onclick"}
     assert not reader.seen & {"script", "link", "img", "b b"}
-    assert not re.search(r"url\(|@import|https?:", page)
+    assert not re.search(r"url\(|@import|https?:", re.sub(r'<a href="[^"]*">', "", page))
     assert "<b>loss</b> is nan" in reader.text
     assert "gradients-never-cleared" in reader.text
     assert "train.py:3" in reader.text
     assert "light-dark(" in page
+
+
+def test_html_links_a_rule_to_its_page_and_a_line_to_the_editor(script: Path) -> None:
+    page = render(odd(script), "html")
+    reader = Reader()
+    reader.feed(page)
+    links = [value for name, value in reader.attributes if name == "href"]
+    assert f"{SITE}rules/LOS110.html" in links
+    assert f"vscode://file{script}:3" in links
+    script.unlink()  # A report may be rendered where the script is not
+    assert "vscode:" not in render(odd(script), "html")
 
 
 def test_html_of_a_clean_run_says_what_was_watched() -> None:

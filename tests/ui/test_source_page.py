@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.ui.folders import make_run
-from trueloop.ui.editors import EDITORS
+from trueloop.report.editors import EDITORS
 from trueloop.ui.library import Library
 from trueloop.ui.page import Query
 from trueloop.ui.pages import source

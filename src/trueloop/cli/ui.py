@@ -9,7 +9,7 @@ from trueloop.cli.deliver import writable, write_file
 from trueloop.cli.options import Parser, whole_number
 from trueloop.errors import MissingExtra, Misuse, did_you_mean
 from trueloop.session.folder import find_run
-from trueloop.ui.editors import EDITORS
+from trueloop.report.editors import EDITORS
 
 __all__ = ["parser", "ui"]
 

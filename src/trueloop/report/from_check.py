@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from trueloop.finding import Finding, Severity
+from trueloop.finding import Finding, Severity, rule_page
 from trueloop.report.evidence import evidence_line
 from trueloop.results.check import CrashExplanation, Verdict, counted
 from trueloop.results.document import Card, Code, Document, Facts, Part, Text, Tone
@@ -74,6 +74,7 @@ def finding_card(finding: Finding) -> Card:
         source=finding.source,
         fix=finding.fix,
         more=f"trueloop explain {finding.code}",
+        address=rule_page(finding.code),
         details=tuple((label, text) for label, text in details.items() if text),
         diff=finding.diff,
     )

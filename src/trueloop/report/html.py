@@ -12,6 +12,7 @@ from itertools import count
 from typing import Any, Final
 
 from trueloop import __version__
+from trueloop.report.editors import editor_address
 from trueloop.report.evidence import lines_around, where
 from trueloop.report.page import STYLE, full_page
 from trueloop.report.png import enlarged, png
@@ -159,8 +160,9 @@ def _picture(picture: doc.Picture) -> Iterator[str]:
 
 def _card(card: doc.Card) -> Iterator[str]:
     badge = f'<span class="badge">{escape(card.badge)}</span>' if card.badge else ""
-    yield f'<article class="{card.tone}"><header><h2>{badge}{escape(card.heading)}</h2>'
-    yield f"<code>{escape(where(card.place))}</code></header>" if card.place else "</header>"
+    yield f'<article class="{card.tone}"><header><h2>{badge}{_linked(escape(card.heading), card.address)}</h2>'
+    place = f"<code>{escape(where(card.place))}</code>" if card.place else ""
+    yield f"{_linked(place, editor_address(card.place))}</header>"
     here = {card.place.line: ' class="here"'} if card.place is not None else {}
     around = lines_around(card.place, card.source, 2)
     lines = [f"<span{here.get(number, '')}><i>{number}</i>{escape(text)}</span>" for number, text in around]
@@ -169,6 +171,10 @@ def _card(card: doc.Card) -> Iterator[str]:
     rows = [*card.rows, *([("fix", card.fix)] if card.fix else []), *card.details]
     yield _pairs((label.capitalize(), prose(text)) for label, text in rows) if rows else ""
     yield f"{_diff(card.diff)}</article>"
+
+
+def _linked(shown: str, address: str) -> str:
+    return f'<a href="{escape(address)}">{shown}</a>' if address else shown
 
 
 def _diff(diff: str) -> str:

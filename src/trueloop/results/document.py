@@ -175,6 +175,7 @@ class Card(_Shown):
     source: str = ""  # the user's line at that place
     fix: str = ""
     more: str = ""  # what to type to read more: `trueloop explain GRD101`
+    address: str = ""  # where a browser reads more
     rows: tuple[tuple[str, str], ...] = ()  # (label, text) between message and fix: origin of a crash, likely causes
     details: tuple[tuple[str, str], ...] = ()
     """(label, text): why it hurts, evidence. In the terminal with `verbose` only."""

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from trueloop.errors import NotARun
-from trueloop.ui.editors import EDITORS
+from trueloop.report.editors import EDITORS
 from trueloop.ui.library import Library
 from trueloop.ui.page import Query
 from trueloop.ui.profile_file import read_profile
