@@ -21,6 +21,7 @@ The training loop, with each event beside the line that causes it:
         scheduler.step()                        ScheduleStepped, PlateauStepped
         model.eval()                            ModeSet
         best = model.state_dict()               StateReused       only if it is used after the weights changed
+                                                StatesKept        only if earlier ones are still kept
         torch.save(best, path)                  FileWritten
     end of the run                              ScheduleEnded, LossCurve, LossAgainstChance, BackwardTried
     replays of a forward                        BatchIndependenceTested, CausalityTested, EvaluationRepeated

@@ -6,7 +6,7 @@ from typing import Literal
 from trueloop.event.base import Event, Place
 
 __all__ = ["Contents", "FileLoaded", "FileWritten", "Resumed", "SavedCounter", "ScheduleAtResume", "StateMatched"]
-__all__ += ["StateReused"]
+__all__ += ["StateReused", "StatesKept"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +18,14 @@ class StateReused(Event):
     taken_step: int
     shared: int
     tensors: int
+
+
+@dataclass(frozen=True, slots=True)
+class StatesKept(Event):
+    """Several results of one `state_dict()` line are alive at a time, and share the memory of one model."""
+
+    states: int  # of different steps; the weights had changed after each but the last
+    first_step: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Final, Literal, NamedTuple
 
 from torch import Tensor, nn
 
-from trueloop.event import Place, StateReused
+from trueloop.event import Place, StateReused, StatesKept
 from trueloop.measure.tensors import is_plain, memory_of, tensors_in
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import StateLoad, StateSave, StateTaken
@@ -18,6 +18,7 @@ from trueloop.torch_private.tensors import tensor_version
 
 __all__ = ["StateReuseObserver"]
 
+KEPT: Final = 3  # states of one line that are alive at a time: while `best` is assigned again there are two
 SAMPLE: Final = 4  # first tensors of each state to remember: a loop that averages weights takes one in every step
 
 
@@ -29,23 +30,42 @@ class _Taken(NamedTuple):
     step: int
     place: Place | None
     module: weakref.ref[nn.Module]
+    first: bool = False  # the first of its state
 
 
 class StateReuseObserver(Observer):
-    emits = (StateReused,)
+    emits = (StateReused, StatesKept)
 
     def prepare(self) -> None:
         self._taken: dict[int, _Taken] = {}
+        self._kept: set[Place | None] = set()
+        """Lines whose states were reported."""
 
     def state_taken(self, taken: StateTaken) -> None:
         module, known = weakref.ref(taken.module), self._taken
         floats = (value for value in taken.state.values() if is_plain(value) and value.is_floating_point())
-        for tensor, _ in zip(floats, range(SAMPLE), strict=False):
+        for tensor, number in zip(floats, range(SAMPLE), strict=False):
             key = id(tensor)
             ref = weakref.ref(tensor, lambda _, key=key: known.pop(key, None))  # type: ignore[misc]
-            known[key] = _Taken(ref, tensor_version(tensor), self.bus.step, taken.place, module)
+            known[key] = _Taken(ref, tensor_version(tensor), self.bus.step, taken.place, module, number == 0)
+        self._look_for_kept(taken.module, KEPT)
+
+    def _look_for_kept(self, module: nn.Module | None, fewest: int) -> None:
+        """Are several states of a model alive that were taken by one line, between which its weights changed?"""
+        lines: dict[tuple[int, Place | None], dict[int, int]] = {}
+        for taken in tuple(self._taken.values()):
+            tensor, owner = taken.ref(), taken.module()
+            if not taken.first or tensor is None or owner is None or (module is not None and owner is not module):
+                continue
+            lines.setdefault((id(owner), taken.place), {})[taken.step] = tensor_version(tensor) - taken.version
+        for (_, place), states in lines.items():
+            earlier = [step for step in states if step < max(states)]
+            if len(states) >= fewest and place not in self._kept and all(states[step] for step in earlier):
+                self._kept.add(place)
+                self.emit(StatesKept, place, len(states), min(states))
 
     def state_loading(self, load: StateLoad) -> None:
+        self._look_for_kept(None, KEPT - 1)
         if isinstance(load.state, dict):
             self._look(load.state.values(), load, load.module)
 

@@ -3,16 +3,20 @@
 What it sees
 ------------
 A `state_dict()` that is kept in a variable and then loaded into its model, or saved, after further optimizer steps,
-while its tensors still share memory with the model. Copies, clones and files are not affected.
+while its tensors still share memory with the model. Or several results of one `state_dict()` line that are kept at a
+time, for an average of clients or of checkpoints, although they are one and the same memory. Copies, clones and files
+are not affected.
 
 Why it hurts
 ------------
 `state_dict()` does not copy. The "best" weights change with every step, so loading them changes nothing, and the file
-named best contains the last weights: the result is that of the last epoch, however much worse it was.
+named best contains the last weights: the result is that of the last epoch, however much worse it was. The average of
+states that share one memory is the last of them.
 
 Evidence
 --------
-The step at which `state_dict()` was called, the step and line at which it was used, and how many tensors are shared.
+The step at which `state_dict()` was called, the step and line at which it was used, and how many tensors are shared. Of
+states that are kept together: how many, and the step of the first.
 
 Use instead
 -----------
@@ -21,12 +25,13 @@ Use instead
 When it is fine
 ---------------
 Not reported: a state that is saved or loaded at once, copies (`copy.deepcopy`, `clone`), states loaded into another
-model (target networks, averages), states read from a file.
+model (target networks, averages), states of several models, states read from a file, and a state that replaces the
+earlier one under its name.
 """
 
 import ast
 
-from trueloop.event import Place, StateReused, Stepped
+from trueloop.event import Place, StateReused, StatesKept, Stepped
 from trueloop.rules.rule import Findings, Rule, Severity, call_at, facts, plural
 from trueloop.usercode.source import diff
 
@@ -49,6 +54,16 @@ class BestWeightsNotCopied(Rule, code="CKP104", severity=Severity.ERROR):
             evidence=facts(
                 event, "taken_at_step=taken_step used_at_step=step used_at=use_place use shared_tensors=shared tensors"
             ),
+            diff=_copied(event.place),
+        )
+
+    def on_states_kept(self, event: StatesKept) -> Findings:
+        yield self.finding(
+            event,
+            f"{event.states} results of this `state_dict()`, the first from step {event.first_step}, are kept until "
+            f"step {event.step}, but share memory with the model: all of them are its latest weights.",
+            fix="Keep copies: `copy.deepcopy(model.state_dict())`.",
+            evidence=facts(event, "states first_step step"),
             diff=_copied(event.place),
         )
 
