@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from trueloop.doctor.watch import Watch
 from trueloop.event import Event, InputsSummarized, RowsCompared, TargetsSummarized
+from trueloop.observers import evaluated_rows
 from trueloop.results.check import Tally
 
 Kind = TypeVar("Kind", bound=Event)
@@ -116,3 +117,46 @@ def test_equal_new_batches_with_equal_outputs_are_counted(monkeypatch: pytest.Mo
     same, repeated = events_of(RowsCompared, work, monkeypatch)
     assert (same.calls, same.in_a_row) == (4, 0)
     assert (repeated.calls, repeated.distinct_batches, repeated.in_a_row) == (5, 1, 5)
+
+
+def test_epochs_that_repeat_are_read_at_some_calls_and_new_rows_at_once_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    real = evaluated_rows._train
+
+    def counting(trained: evaluated_rows._Trained, tensors: list[Tensor]) -> None:
+        read.append(trained.calls)
+        real(trained, tensors)
+
+    monkeypatch.setattr(evaluated_rows, "_train", counting)
+    valid, rows = data()
+
+    def work() -> None:
+        model = nn.Linear(6, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for part in (rows, torch.cat([rows, valid])):
+            for _ in range(20):
+                for batch in part.split(50):  # type: ignore[no-untyped-call]
+                    optimizer.zero_grad()
+                    model(batch).square().mean().backward()
+                    optimizer.step()
+        with torch.no_grad():
+            model(torch.cat([valid, valid + 1]))
+
+    (compared,) = events_of(RowsCompared, work, monkeypatch)
+    assert read[:8] == [1, 2, 3, 4, 5, 6, 7, 8]  # two epochs
+    assert all(call % evaluated_rows.REPEATED == 0 for call in read[8:] if call <= 80)
+    assert len(read) < 60
+    assert (compared.rows, compared.shared, compared.mixed, compared.training_rows) == (100, 50, 50, 250)
+
+
+def test_ignored_targets_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def work() -> None:
+        model = nn.Linear(6, 3)
+        for start in range(0, 200, 50):
+            labels = torch.arange(50) % 3
+            labels[::5] = 2
+            nn.functional.cross_entropy(model(data()[1][start : start + 50]), labels, ignore_index=2).backward()  # type: ignore[no-untyped-call]
+
+    (targets,) = events_of(TargetsSummarized, work, monkeypatch)
+    assert targets.training is not None
+    assert {value for value, _ in targets.training.classes} == {0.0, 1.0}

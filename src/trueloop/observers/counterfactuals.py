@@ -88,7 +88,7 @@ class CounterfactualsObserver(Observer):
         if not call.grad or not call.training:
             self._latest = None
             return
-        case = self._latest = self._cases.setdefault(known.number, _Case())
+        case = self._latest = self._cases.get(known.number) or self._cases.setdefault(known.number, _Case())
         if case.samples_asked and case.future_asked:
             return
         before, case.inputs = case.inputs, [weakref.ref(tensor) for tensor in _inputs(call)]

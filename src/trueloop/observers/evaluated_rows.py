@@ -31,6 +31,7 @@ ON_DEVICE: Final = 6  # calls on a device that are read: each makes the host wai
 WINDOW_SAMPLE: Final = 64  # evaluated rows that are compared with training rows by value
 MOST_KEPT: Final = 2**17  # numbers of training rows that are kept for that
 SPARSE: Final = 8  # calls from one look to the next, later in the run
+REPEATED: Final = 7  # the same, where all rows come again; odd, because batches often come in turns
 RESETS: Final = 512  # times that a training begins and the weights are compared with the latest evaluation's
 NAMED_CALLS: Final = 256  # evaluating calls whose arguments are looked up in the user's variables
 ALTERNATING: Final = 0.8
@@ -58,12 +59,18 @@ class _Trained:
     folds: Folds = field(default_factory=Folds)
     weights: float | None = None  # the sum of some weights at the latest evaluation; None: trained since
     begun: int = 0  # times that training began again
+    dense_until: int = 0  # calls that are all read: an epoch, after each evaluation
+    left_out: int = 0  # calls that were not read, because the epochs repeat
+
+    def is_epoch_known(self) -> bool:
+        """Every row was read twice, so the epochs repeat: a new row makes this false again."""
+        return self.looks > 1 and not self.once and self.calls > self.dense_until
 
     def expected(self) -> float:
         """Share of other rows that would be among these by chance: none where numbers are continuous."""
         if len(self.levels) > FEW_LEVELS or not self.twins:
             return 0.0
-        return min(1.0, 2 * self.twins / self.seen * len(self.digests) / (self.seen / self.calls))
+        return min(1.0, 2 * self.twins / self.seen * len(self.digests) / (self.seen / (self.calls - self.left_out)))
 
     def coverage(self) -> float:
         """Share of the training set that is known, estimated from the rows that were read only once (Good and Turing).
@@ -122,17 +129,26 @@ class EvaluatedRowsObserver(Observer):
         if not tensors or tensors[0][0].numel() < LEAST_FEATURES:
             return
         if call.grad and call.training:
-            trained = self._trained.setdefault(known.number, _Trained(call.place))
+            trained = self._trained.get(known.number)
+            if trained is None:
+                trained = self._trained[known.number] = _Trained(call.place)
             trained.calls += 1
             if trained.weights is not None and trained.begun < RESETS:
                 trained.begun += 1
                 if trained.weights != _weights(call.module):
                     trained.folds = Folds()
+            if trained.weights is not None:
+                trained.dense_until = trained.calls + len(trained.digests) // max(1, tensors[0].shape[0]) + 1
             trained.weights = None
+            if trained.is_epoch_known() and trained.calls % REPEATED:
+                trained.left_out += 1
+                return
             if _wants(trained, tensors):
                 _train(trained, [tensor.detach().cpu() for tensor in tensors])
         elif (known.number, call.place) in self._evaluated or len(self._evaluated) < 64:
-            line = self._evaluated.setdefault((known.number, call.place), _Evaluated())
+            line = self._evaluated.get((known.number, call.place))
+            if line is None:
+                line = self._evaluated[known.number, call.place] = _Evaluated()
             line.calls += 1
             if _wants(line, tensors):
                 rows = self._evaluate(line, self._trained.get(known.number), tensors, call)

@@ -29,18 +29,6 @@ READ_EVERY: Final = 25  # steps between reads of values on a device
 _Mark = tuple[weakref.ref[Tensor], int] | None  # A gradient at one moment: which tensor, and which version of it
 
 
-def _mark(parameter: Tensor) -> _Mark:
-    gradient = parameter.grad
-    return None if gradient is None else (weakref.ref(gradient), tensor_version(gradient))
-
-
-def _same(mark: _Mark, parameter: Tensor) -> bool:
-    gradient = parameter.grad
-    if mark is None or gradient is None:
-        return mark is None and gradient is None
-    return mark[0]() is gradient and mark[1] == tensor_version(gradient)
-
-
 class _Ledger:
     """What is known of one optimizer's gradients since its last step."""
 
@@ -49,6 +37,7 @@ class _Ledger:
         self.number = number
         self.everything = False
         self.parameters = 0
+        self.listed = -1  # entries in its groups when the sample was chosen
         self.sample: list[weakref.ref[Tensor]] = []
         self.refresh(optimizer)
         self.stepped = False
@@ -58,6 +47,10 @@ class _Ledger:
 
     def refresh(self, optimizer: Optimizer) -> None:
         """Choose the sample again if parameters were added or removed."""
+        listed = sum(len(group["params"]) for group in optimizer.param_groups)
+        if listed == self.listed and (not self.everything or len(self.sample) == self.parameters):
+            return
+        self.listed = listed
         parameters = [p for p in parameters_of(optimizer) if isinstance(p, Tensor)]
         if len(parameters) != self.parameters or (self.everything and len(self.sample) != len(parameters)):
             self.parameters = len(parameters)
@@ -90,14 +83,24 @@ class _Ledger:
         return [p for ref in self.sample if (p := ref()) is not None]
 
     def look(self) -> list[_Mark]:
-        return [_mark(p) for p in self.living()]
+        """Written out, like the comparison: both run several times in every step."""
+        gradients = [p.grad for ref in self.sample if (p := ref()) is not None]
+        return [None if g is None else (weakref.ref(g), tensor_version(g)) for g in gradients]
 
     def versions(self) -> int:
         return sum(map(tensor_version, self.living()))
 
     def unchanged_since(self, marks: list[_Mark]) -> bool:
-        living = self.living()
-        return len(marks) == len(living) and all(_same(m, p) for m, p in zip(marks, living, strict=True))
+        gradients = [p.grad for ref in self.sample if (p := ref()) is not None]
+        if len(marks) != len(gradients):
+            return False
+        for mark, gradient in zip(marks, gradients, strict=True):
+            if mark is None or gradient is None:
+                if mark is not None or gradient is not None:
+                    return False
+            elif mark[0]() is not gradient or mark[1] != tensor_version(gradient):
+                return False
+        return True
 
     def read_length(self) -> float | None:
         """The norm of the smallest gradient."""
@@ -109,7 +112,7 @@ class _Ledger:
         return self.length is not None and self.length != self.read_length()
 
     def all_none(self) -> bool:
-        return all(p.grad is None for p in self.living())
+        return all(p.grad is None for ref in self.sample if (p := ref()) is not None)
 
     def any_nonzero(self) -> bool:
         """Smallest first: one read is nearly always enough."""
@@ -146,9 +149,13 @@ class GradientObserver(Observer):
 
     # -- looks --
 
-    def _find_reset(self, ledger: _Ledger) -> None:
-        """Between the last look and now only the user (or a library) can have changed the gradients."""
-        touched = bool(ledger.backwards) and (not ledger.unchanged_since(ledger.marks) or ledger.length_changed())
+    def _find_reset(self, ledger: _Ledger, unchanged: bool | None = None) -> None:
+        """Between the last look and now only the user (or a library) can have changed the gradients.
+
+        `unchanged`: whether they are those of the last look, where the caller has compared them."""
+        if ledger.backwards and unchanged is None:
+            unchanged = ledger.unchanged_since(ledger.marks)
+        touched = bool(ledger.backwards) and (not unchanged or ledger.length_changed())
         if not touched and (ledger.cleared or not ledger.stepped):
             return
         empty = ledger.all_none() or (self._may_read(ledger) and not ledger.any_nonzero())
@@ -246,12 +253,12 @@ class GradientObserver(Observer):
     def _state_at_step(self, optimizer: Optimizer) -> Literal["new", "same", "none", "cleared"]:
         ledger = self._of(optimizer)
         ledger.refresh(optimizer)
-        self._find_reset(ledger)
         ledger.intact = ledger.unchanged_since(ledger.marks)
+        self._find_reset(ledger, ledger.intact)
         if ledger.all_none() and all(p.grad is None for p in parameters_of(optimizer)):
             return "cleared" if ledger.backwards or ledger.thrown_away else "none"
         if ledger.backwards:
-            suspicious = not ledger.unchanged_since(ledger.marks) or (self._careful(ledger) and ledger.made_nonzero)
+            suspicious = not ledger.intact or (self._careful(ledger) and ledger.made_nonzero)
             return "cleared" if suspicious and not ledger.any_nonzero() else "new"
         if not ledger.any_nonzero():  # zeroed in place, and nothing came after
             return "cleared" if ledger.thrown_away else "none"

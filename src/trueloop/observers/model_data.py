@@ -96,6 +96,11 @@ class _Targets:
     counts: dict[Phase, int] = field(default_factory=lambda: {"training": 0, "evaluation": 0})
     calls: dict[Phase, int] = field(default_factory=lambda: {"training": 0, "evaluation": 0})
     read: int = 0  # training calls whose targets were read
+    ignored: int = -100  # by the latest call
+
+    def counted(self, phase: Phase) -> list[Tensor]:
+        """Without the class numbers that the loss ignores."""
+        return [v if v.dtype.is_floating_point else v[v != self.ignored] for v in self.values[phase]]
 
 
 class ModelDataObserver(Observer):
@@ -181,18 +186,21 @@ class ModelDataObserver(Observer):
         if self._latest is None or not is_plain(loss.target) or not is_readable(loss.target):
             return
         model, phase = self._latest
-        targets = self._targets.setdefault((model, loss.place), _Targets(loss.place, loss.function))
+        targets = self._targets.get((model, loss.place))
+        if targets is None:
+            targets = self._targets[model, loss.place] = _Targets(loss.place, loss.function)
         targets.calls[phase] += 1
-        memory = (loss.target.data_ptr(), loss.target.numel())
-        others = [waiting for waiting in self._pending if waiting.memory != memory]
-        if others:
-            self._brought_along |= {waiting.key for waiting in self._pending if waiting.memory == memory}
+        if self._pending:
+            memory = (loss.target.data_ptr(), loss.target.numel())
+            if any(waiting.memory != memory for waiting in self._pending):
+                self._brought_along |= {waiting.key for waiting in self._pending if waiting.memory == memory}
         if not loss.target.is_cpu and targets.calls[phase] > ON_DEVICE:
             return
         if targets.counts[phase] < MOST_TARGETS and not loss.target.requires_grad:
-            values = evenly_spaced(loss.target.detach().reshape(-1), 4096).cpu().clone()
-            ignored = loss.options.get("ignore_index", -100)
-            values = values[values != ignored] if not values.dtype.is_floating_point else values
+            # One copy at every step, and nothing else: targets to ignore are left out at the end of the run.
+            flat = loss.target if loss.target.ndim == 1 else loss.target.detach().reshape(-1)
+            values = evenly_spaced(flat, 4096).clone() if flat.is_cpu else evenly_spaced(flat, 4096).cpu()
+            targets.ignored = loss.options.get("ignore_index", -100)
             targets.values[phase].append(values)
             targets.counts[phase] += len(values)
             targets.read += phase == "training"
@@ -245,8 +253,8 @@ class ModelDataObserver(Observer):
         self._compare_answers()
         self._compare_columns()
         for (model, place), targets in self._targets.items():
-            evaluated = targets.values["evaluation"] or self._compared.get(model, [])
-            labels = [_labels(targets.values["training"]), _labels(evaluated)]
+            evaluated = targets.counted("evaluation") or self._compared.get(model, [])
+            labels = [_labels(targets.counted("training")), _labels(evaluated)]
             if any(labels):
                 counts = targets.calls
                 self.emit(TargetsSummarized, place, model, targets.function, labels[0], labels[1],

@@ -50,9 +50,10 @@ class SoftTargetsObserver(Observer):
             step, shapes = self._outputs if self._outputs[0] == self.bus.step else (self.bus.step, [])
             self._outputs = step, [*shapes[-7:], *(tuple(t.shape) for t in tensors_in(call.output, 2))]
 
-    @torch.no_grad()
     def loss_called(self, loss: LossCall) -> None:
         target, given = loss.target, loss.input
+        if self._calls.get(loss.place, 0) >= FIRST and self.bus.step % EVERY:
+            return
         if not loss.output.requires_grad or not (is_plain(target) and is_plain(given) and is_readable(given)):
             return
         if given.ndim != 2 or not CLASSES[0] <= given.shape[1] <= CLASSES[1] or len(target) != len(given):

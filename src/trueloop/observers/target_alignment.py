@@ -62,7 +62,6 @@ class TargetAlignmentObserver(Observer):
         self._derived: dict[int, weakref.ref[Tensor]] = {}
         """The outputs of the latest call and what was computed from them in place, in recorded steps."""
 
-    @torch.no_grad()
     def module_call_started(self, call: ModuleCall) -> None:
         self._waiting = None
         known = self.objects.model(call.module)
@@ -71,11 +70,13 @@ class TargetAlignmentObserver(Observer):
         phase: Phase = "training" if call.grad and call.training else "evaluation"
         key = (known.number, phase)
         self._calls[key] += 1
+        if self._calls[key] > CALLS and not self.bus.recording:
+            return
         given = [t for t in (*tensors_in(call.args), *tensors_in(call.kwargs)) if is_plain(t) and t.ndim >= 3]
         if not given or (key in self._maps and self._maps[key].rows >= MOST_ROWS):
             return
         first = given[0]
-        if self._calls[key] > (CALLS if first.is_cpu else ON_DEVICE) and not self.bus.recording:
+        if self._calls[key] > ON_DEVICE and not first.is_cpu and not self.bus.recording:
             return
         if not is_readable(first) or first.requires_grad or not first.is_floating_point() or first.ndim > 4:
             return
@@ -87,12 +88,10 @@ class TargetAlignmentObserver(Observer):
         if self._waiting is not None and not call.failed and self.objects.model(call.module) is not None:
             self._derived = {id(t): weakref.ref(t) for t in tensors_in(call.output)}
 
-    @torch.no_grad()
     def loss_called(self, loss: LossCall) -> None:
         if self._waiting is not None and not _is_moved(loss.input.grad_fn):
             self._keep(loss.target)
 
-    @torch.no_grad()
     def operation_ended(self, call: OperationCall) -> None:
         if self._waiting is None or self.bus.call is not None:
             return

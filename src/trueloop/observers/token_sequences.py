@@ -49,7 +49,6 @@ class TokenSequencesObserver(Observer):
         self._calls: Counter[tuple[int, Phase]] = Counter()
         self._vocabulary: Vocabulary | None = None
 
-    @torch.no_grad()
     def module_call_started(self, call: ModuleCall) -> None:
         known = self.objects.model(call.module)
         if known is None or call.recalibration:

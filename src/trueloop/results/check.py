@@ -168,8 +168,11 @@ class Tally:
         self._evaluations: list[EvaluationCurve] = []
 
     def hear(self, event: Event) -> None:
-        self.counts[type(event)] += 1
+        kind = type(event)
+        self.counts[kind] += 1
         self.steps = max(self.steps, event.step)
+        if kind is Forward or kind is Backward:  # first: there is one of each in every step
+            return
         match event:
             case ModelSeen():
                 self.models[event.name] = None
