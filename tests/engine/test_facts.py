@@ -281,7 +281,7 @@ class Blind:
     def __init__(self, parts: Parts, state: State, *, replays: bool) -> None:
         """Nothing is kept."""
 
-    def begin(self, window: Any) -> None:
+    def begin(self, *_: Any) -> None:
         """Inspects nothing."""
 
     gradients = updated = begin

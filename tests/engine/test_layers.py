@@ -106,8 +106,6 @@ def test_gradients_updates_and_activations_are_those_that_plain_torch_gives() ->
     before, gradient = weight.detach(), weight.grad
     assert gradient is not None
     assert values["grad_norm/0.weight"] == pytest.approx(gradient.norm().item())
-    assert values["grad_mean/0.weight"] == pytest.approx(gradient.mean().item(), abs=1e-6)
-    assert values["grad_std/0.weight"] == pytest.approx(gradient.std(correction=0).item(), rel=1e-4)
     assert values["update/0.weight"] == pytest.approx((0.1 * gradient).norm().item() / before.norm().item(), rel=1e-5)
     assert values["activation_mean/0"] == pytest.approx(hidden.mean().item(), rel=1e-4)
     assert values["activation_std/1"] == pytest.approx(active.std(correction=0).item(), rel=1e-4)
@@ -175,12 +173,10 @@ def test_outputs_without_floating_numbers_are_passed_over() -> None:
 
 
 def test_numbers_that_are_none_stay_visible() -> None:
-    reading = Reading(
-        1, (("w", 4),), (("a", 2),), torch.tensor([math.nan, math.nan, 1.0, math.nan, math.inf, math.nan, 2.0])
-    )
+    reading = Reading(1, ("w",), (("a", 2),), torch.tensor([math.nan, 1.0, math.nan, math.inf, math.nan, 2.0]))
     values = reading.values()
     assert math.isnan(values["grad_norm/w"])
-    assert math.isnan(values["grad_std/w"])
+    assert math.isnan(values["update/w"])
     assert math.isinf(values["activation_mean/a"])
 
 
@@ -263,7 +259,7 @@ def test_hooks_are_gone_after_the_first_forward_and_no_tensor_is_kept() -> None:
     assert not any(
         isinstance(item, Tensor) for value in vars(found).values() if isinstance(value, list) for item in value
     )
-    assert reading.numbers.numel() == 4 * len(reading.parameters)
+    assert reading.numbers.numel() == 3 * len(reading.parameters)
 
 
 def test_hooks_can_be_taken_away_before_any_forward() -> None:

@@ -8,8 +8,8 @@ from typing import Final
 from trueloop.cli.deliver import writable, write_file
 from trueloop.cli.options import Parser, whole_number
 from trueloop.errors import MissingExtra, Misuse, did_you_mean
-from trueloop.session.folder import find_run
 from trueloop.report.editors import EDITORS
+from trueloop.session.folder import find_run
 
 __all__ = ["parser", "ui"]
 

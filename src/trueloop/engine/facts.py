@@ -56,23 +56,24 @@ class _Glimpse(NamedTuple):
     layers: tuple[
         tuple[str, int, int], ...
     ]  # name and size of each weight, from the input on, and its gradient's index
-    gradients: int
-    numbers: Tensor  # The loss, the gradient norms and the weight norms: on the host, or being copied there
+    numbers: Tensor  # The loss, the norm, and of a measured step the norms of gradients and weights: on the host, or
+    # being copied there
 
 
 def _filled(glimpse: _Glimpse, model: str) -> Iterator[Event]:
     """The events of a step, with the values that have arrived on the host."""
-    loss, *numbers = glimpse.numbers.tolist()
-    gradients, weights = numbers[: glimpse.gradients], numbers[glimpse.gradients :]
-    total = math.hypot(*gradients)
+    loss, norm, *numbers = glimpse.numbers.tolist()
+    count = len(numbers) - len(glimpse.layers)
+    gradients, weights = numbers[:count], numbers[count:]
     yield from glimpse.before
     yield replace(glimpse.backward, loss=loss)
-    if glimpse.stepped is not None and math.isfinite(total):  # otherwise the device skipped the update
+    if glimpse.stepped is not None and math.isfinite(norm):  # otherwise the device skipped the update
         step = glimpse.stepped
         if glimpse.measured and gradients:
             named = [(name, size) for name, size, _ in glimpse.layers]
             layers = layer_gradients(named, [gradients[place] for _, _, place in glimpse.layers], weights)
             rate = max(step.learning_rates)
+            total = math.hypot(*gradients)
             yield GradientsMeasured(step.step, None, 0, step.index, model, layers, total, step.clipped, rate)
         yield step
     yield from glimpse.after
@@ -136,10 +137,10 @@ class EngineObserver:
         if self._step >= 0:
             self._look_at_gradients(loss)
 
-    def updated(self, taken: bool) -> None:
-        """After the update."""
+    def updated(self, norm: Tensor, taken: bool) -> None:
+        """After the update. `norm`: of the whole gradient before clipping."""
         if self._step >= 0:
-            self._conclude(taken)
+            self._conclude(norm, taken)
 
     def tell(self) -> None:
         """Emit all pending events. Synchronizes with the device."""
@@ -231,10 +232,11 @@ class EngineObserver:
             self._accounts.look()
         if self.began == 0 and self._step in (Units.FIRST, Units.SECOND, Units.LAST):
             self._events += self._units.look(self._step)
-        with torch.no_grad():
-            gradients = [dense(parameter.grad) for parameter in self.loop.parameters if parameter.grad is not None]
-            self._weights = self._measurable() if self._is_measured(self._step) else []
-            self._lengths = norms([*gradients, *(weight.detach() for _, _, weight in self._weights)])
+        if self._is_measured(self._step):
+            with torch.no_grad():
+                gradients = [dense(parameter.grad) for parameter in self.loop.parameters if parameter.grad is not None]
+                self._weights = self._measurable()
+                self._lengths = norms([*gradients, *(weight.detach() for _, _, weight in self._weights)])
 
     def _is_measured(self, step: int) -> bool:
         """Are the gradients of this step compared layer by layer?"""
@@ -248,13 +250,13 @@ class EngineObserver:
 
     # -- the end of an inspected step --
 
-    def _conclude(self, taken: bool) -> None:
+    def _conclude(self, norm: Tensor, taken: bool) -> None:
         step, self._step = self._step, -1
         if self._layers is not None:
             reading, self._layers = self._layers.updated(step + 1), None
             self._readings += [reading] if taken else []
         if self._has_facts(step):
-            self._glimpses.append(self._glimpse(step, taken))
+            self._glimpses.append(self._glimpse(step, norm, taken))
             self._last = step
         if (self._glimpses or self._readings) and self._may_wait(step):
             self.tell()
@@ -264,19 +266,20 @@ class EngineObserver:
         row = self.rows.is_due(step + 1)
         return self.loop.device.type == "cpu" or step - self.began < MEASURED or row or self._is_last(step)
 
-    def _glimpse(self, step: int, taken: bool) -> _Glimpse:
+    def _glimpse(self, step: int, norm: Tensor, taken: bool) -> _Glimpse:
         with_gradient = [id(parameter) for parameter in self.loop.parameters if parameter.grad is not None]
         measured = taken and self._is_measured(step)
         self._measured = step if measured else self._measured
         places = {key: place for place, key in enumerate(with_gradient)}
         layers = tuple((name, weight.numel(), places[id(weight)]) for name, _, weight in self._weights)
-        numbers = torch.cat([self._loss.detach().reshape(1).float(), self._lengths.to(self._loss.device)])
+        both = torch.stack([self._loss.detach().reshape(()).float(), norm.reshape(()).float().to(self._loss.device)])
+        numbers = torch.cat([both, self._lengths.to(self._loss.device)]) if len(self._lengths) else both
         before, self._events = [*self._events, *self._epochs_begun()], []
         stepped = self._stepped(step, bool(with_gradient)) if taken else None
         self._loss, self._lengths, self._weights = torch.zeros(0), torch.zeros(0), []
         backward, account = self._backward(step, len(with_gradient)), list(self._account(step))
         numbers = numbers.to("cpu", non_blocking=True)
-        return _Glimpse(before, backward, stepped, account, measured, layers, len(with_gradient), numbers)
+        return _Glimpse(before, backward, stepped, account, measured, layers, numbers)
 
     # -- events --
 

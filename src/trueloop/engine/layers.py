@@ -65,39 +65,36 @@ class Reading:
     """What one look saw. `values` may be asked for once the host has waited for the device."""
 
     step: int  # Steps taken when it was over, as in the lines of metrics
-    parameters: tuple[tuple[str, int], ...]  # Name and size of each parameter that had a gradient
+    parameters: tuple[str, ...]  # Those that had a gradient
     calls: tuple[tuple[str, int], ...]  # Name of the layer and size of its output, call by call
     numbers: Tensor  # On the host, or on its way there
 
     def values(self) -> dict[str, float]:
         rows: list[float] = self.numbers.tolist()
         count = len(self.parameters)
-        lengths, means, weights, changes = (rows[part * count : (part + 1) * count] for part in range(4))
+        lengths, weights, changes = (rows[part * count : (part + 1) * count] for part in range(3))
         found: dict[str, float] = {}
-        columns = zip(self.parameters, lengths, means, weights, changes, strict=True)
-        for (name, size), norm, mean, weight, change in columns:
+        for name, norm, weight, change in zip(self.parameters, lengths, weights, changes, strict=True):
             found[f"grad_norm/{name}"] = norm
-            found[f"grad_mean/{name}"] = mean
-            variance = max(0.0, norm * norm / size - mean * mean)
-            found[f"grad_std/{name}"] = math.sqrt(variance) if math.isfinite(norm) else norm
             if weight:  # a bias that begins at zero has no length that its change could be compared with
                 found[f"update/{name}"] = change / weight
-        return found | self._activations(rows[4 * count :])
+        return found | self._activations(rows[3 * count :])
 
     def _activations(self, rows: Sequence[float]) -> dict[str, float]:
         """Several calls of one layer are taken together, each with the weight of its size."""
         sums: dict[str, list[float]] = {}
-        for number, (name, size) in enumerate(self.calls):
-            mean, variance, filled = rows[3 * number : 3 * number + 3]
+        count = len(self.calls)
+        means, spreads, filled = (rows[part * count : (part + 1) * count] for part in range(3))
+        for (name, size), mean, spread, nonzero in zip(self.calls, means, spreads, filled, strict=True):
             total = sums.setdefault(name, [0.0] * 4)
-            for place, value in enumerate((size, size * mean, size * (variance + mean * mean), filled)):
+            for place, value in enumerate((size, size * mean, spread * spread + size * mean * mean, nonzero)):
                 total[place] += value
         found: dict[str, float] = {}
         for name, (size_all, total_mean, total_square, filled_all) in sums.items():
             mean = total_mean / size_all
-            spread = total_square / size_all - mean * mean
+            variance = total_square / size_all - mean * mean
             found[f"activation_mean/{name}"] = mean
-            found[f"activation_std/{name}"] = math.sqrt(max(0.0, spread)) if math.isfinite(spread) else spread
+            found[f"activation_std/{name}"] = math.sqrt(max(0.0, variance)) if math.isfinite(variance) else variance
             found[f"activation_zeros/{name}"] = 1 - filled_all / size_all
         return found
 
@@ -109,33 +106,33 @@ class LayerLook:
     def __init__(self, model: nn.Module) -> None:
         self.model = model
         self._calls: list[tuple[str, int]] = []
-        self._given: list[Tensor] = []
-        self._names: list[tuple[str, int]] = []
+        self._means: list[Tensor] = []
+        self._spreads: list[Tensor] = []
+        self._filled: list[Tensor] = []
+        self._names: tuple[str, ...] = ()
         self._weights: list[Tensor] = []
         self._before: list[Tensor] = []
         self._numbers: list[Tensor] = []
 
     def saw(self, name: str, output: Any) -> None:
-        """What a layer gives: its mean, its variance, and how many are not zero."""
+        """What a layer gives: its mean, the length of what deviates from it, and how many are not zero."""
         numbers = next((tensor for tensor in tensors_in(output) if _readable(tensor)), None)
         if numbers is not None:
             wide = numbers.detach().float()
             mean = wide.mean()
-            spread = torch.linalg.vector_norm(wide - mean)  # on a CPU `var_mean` takes three times as long
-            self._given.append(torch.stack([mean, spread * spread / wide.numel(), torch.count_nonzero(wide).float()]))
+            self._means.append(mean)
+            self._spreads.append(torch.linalg.vector_norm(wide - mean))  # three times as fast on a CPU as `var_mean`
+            self._filled.append(torch.count_nonzero(wide))
             self._calls.append((name, numbers.numel()))
 
     @torch.no_grad()
     def gradients(self) -> None:
         """As the backward has left them, unscaled; and the weights, to be compared with what they become."""
         found = list(_with_gradient(self.model))
-        gradients = [gradient for _, _, gradient in found]
-        self._names = [(name, gradient.numel()) for name, _, gradient in found]
+        self._names = tuple(name for name, _, _ in found)
         self._weights = [weight for _, weight, _ in found]
         self._before = [weight.detach().clone() for weight in self._weights]
-        real = [torch.view_as_real(each) if each.is_complex() else each for each in gradients]
-        means = [each.mean(dtype=None if each.dtype == torch.float64 else torch.float32).float() for each in real]
-        self._numbers = [norms(gradients), torch.stack(means), norms(self._before)] if gradients else []
+        self._numbers = [norms([*(gradient for _, _, gradient in found), *self._before])] if found else []
 
     @torch.no_grad()
     def updated(self, step: int) -> Reading:
@@ -143,10 +140,13 @@ class LayerLook:
         if self._before:
             foreach_sub_(self._before, self._weights)
             self._numbers.append(norms(self._before))
-        parts = [*self._numbers, *self._given] or [torch.zeros(0)]
-        numbers = torch.cat([part.flatten() for part in parts]).to("cpu", non_blocking=True)
-        self._before, self._weights, self._given, self._numbers = [], [], [], []
-        return Reading(step, tuple(self._names), tuple(self._calls), numbers)
+        parts = list(self._numbers)
+        if self._calls:
+            parts += [torch.stack(self._means), torch.stack(self._spreads), torch.stack(self._filled).float()]
+        numbers = torch.cat(parts or [torch.zeros(0)]).to("cpu", non_blocking=True)
+        self._before, self._weights, self._numbers = [], [], []
+        self._means, self._spreads, self._filled = [], [], []
+        return Reading(step, self._names, tuple(self._calls), numbers)
 
 
 def _with_gradient(model: nn.Module) -> Iterator[tuple[str, Tensor, Tensor]]:

@@ -52,7 +52,7 @@ def train(loop: Loop) -> Ending:
                     strategy.clip(parameters, norm, recipe.clip)
                 set_rate(parts.optimizer, parts.schedule(state.clock) * state.plateau_factor)
                 taken = parts.guard.step(loss, norm, (state.epoch, state.batch))  # skips a non-finite loss or gradient
-                observer.updated(taken)
+                observer.updated(norm, taken)
                 overflow = not taken and precision.is_overflow(loss)
                 precision.learn()
                 if parts.ema is not None and taken:

@@ -12,8 +12,6 @@ __all__ = ["STATISTICS", "data"]
 STATISTICS: Final = {
     "grad_norm": "gradient norm",
     "update": "update ratio",
-    "grad_std": "gradient spread",
-    "grad_mean": "gradient mean",
     "activation_zeros": "dead units (share of zeros)",
     "activation_std": "activation spread",
     "activation_mean": "activation mean",
