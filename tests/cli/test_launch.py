@@ -193,6 +193,7 @@ def test_more_processes_scale_nothing_and_it_is_said() -> None:
     assert "batch=64 is split over all 4 processes, 16 samples each" in said
     assert "nothing is scaled" in said
     assert "21 or 22 samples each" in batch_rule(a_recipe(), 3)
+    assert "batch=64 is computed by all 4 processes together (parallel=pp)" in batch_rule(a_recipe(parallel="pp"), 4)
 
 
 @pytest.mark.parametrize(

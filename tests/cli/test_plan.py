@@ -192,6 +192,14 @@ def test_a_named_gpu_stands_for_its_numbers(capsys: pytest.CaptureFixture[str]) 
     assert given["memory"] == 20e9
 
 
+def test_a_pipeline_has_its_command_with_the_micro_batches_that_it_needs(capsys: pytest.CaptureFixture[str]) -> None:
+    made = _json(capsys, "blocks.py", "--gpus", "4", *ASKED[2:])
+    row = next(row for row in made["rows"] if row["name"] == "pp 4")
+    assert row["command"] == "trueloop train blocks.py --nproc 4 --set parallel=pp --set accumulate=4"
+    eight = _json(capsys, "blocks.py", *ASKED)
+    assert "pp 8" not in str(eight["rows"]), "4 blocks have no 8 stages"
+
+
 def test_the_printed_command_is_one_that_train_takes(capsys: pytest.CaptureFixture[str]) -> None:
     """Every row: read back by the parser of train itself, its recipe without a problem."""
     made = _json(capsys, "blocks.py", *ASKED, "--set", "batch=128", "--set", "precision=bf16")

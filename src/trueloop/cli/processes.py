@@ -64,10 +64,12 @@ def start(plan: Plan, recipe: Recipe | None, *, dry: bool = False) -> int:
 
 def batch_rule(recipe: Recipe, world: int) -> str:
     """What more processes change: nothing; and how to use larger batches."""
-    sharers = {"tp": 1, "fsdp+tp": max(1, world // recipe.tensor_ranks)}.get(recipe.parallel, world)
+    sharers = {"tp": 1, "pp": 1, "fsdp+tp": max(1, world // recipe.tensor_ranks)}.get(recipe.parallel, world)
     each, left = divmod(recipe.batch, sharers)
     share = f"{each}" if not left else f"{each} or {each + 1}"
     split = f"batch={recipe.batch} is split over all {world} processes, {share} samples each"
+    if sharers == 1:
+        split = f"batch={recipe.batch} is computed by all {world} processes together (parallel={recipe.parallel})"
     if recipe.lr_scaling != "none":
         scaled = f"lr scales with batch (lr_scaling={recipe.lr_scaling}), not with processes"
         return f"{split}: steps and losses are those of one process; {scaled}."

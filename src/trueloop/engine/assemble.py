@@ -27,6 +27,7 @@ from trueloop.engine.nonfinite_guard import Guard
 from trueloop.engine.optimizer import build_optimizer
 from trueloop.engine.parallel_selfcheck import check_same_outputs
 from trueloop.engine.parts import Parts
+from trueloop.engine.pipeline_check import check_stages
 from trueloop.engine.precision import Precision
 from trueloop.engine.preflight import machine_problems
 from trueloop.engine.read_data import read_data
@@ -82,7 +83,7 @@ def assemble(
     check_schedule(schedule)
     store = store or Memory()
     layout = layout_for(strategy, store)
-    seed_all(mix_seed(recipe.seed, strategy.sharers.rank, 2))  # dropout differs where processes have different samples
+    seed_all(mix_seed(recipe.seed, strategy.sharers.rank + strategy.stage, 2))  # dropout: other samples, other numbers
     forward = model  # CUDA graphs compile their steps themselves
     if recipe.program != "cuda_graphs":
         forward = strategy.entrance(compile_model(recipe, model, strategy.in_parts), model)
@@ -95,7 +96,7 @@ def assemble(
         forward=forward,
         task=task,
         optimizer=optimizer,
-        parameters=[parameter for group in optimizer.param_groups for parameter in group["params"]],
+        parameters=[each for group in optimizer.param_groups for each in group["params"] if strategy.keeps(each)],
         schedule=schedule,
         batches=batches,
         precision=precision,
@@ -118,7 +119,7 @@ def _model(recipe: Recipe, splits: Splits, strategy: Strategy, device: torch.dev
     if recipe.channels_last:
         # Convolutions with weights in this layout return activations in this layout.
         model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    if recipe.activation_checkpointing and not strategy.in_parts:
+    if recipe.activation_checkpointing and (strategy.stages > 1 or not strategy.in_parts):
         recompute_blocks(model)
     return model
 
@@ -142,10 +143,11 @@ def _shard(recipe: Recipe, strategy: Strategy, model: nn.Module, batches: Batche
     """Puts the model into the form in which its strategy holds it; its moving average, if the recipe has one."""
     if not strategy.in_parts:
         return Ema(model, recipe.ema) if recipe.ema is not None else None
+    check_stages(model, batches, strategy)
     copy = deepcopy(model) if recipe.ema is not None else None
     with check_same_outputs(model, batches, strategy):
         strategy.spread(model, compile_blocks(recipe, model))
-        if recipe.activation_checkpointing:
+        if recipe.activation_checkpointing and strategy.stages == 1:
             recompute_blocks(model)  # not before: layers to split are looked for in plain models
     if copy is None or recipe.ema is None:
         return None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,6 +27,7 @@ from trueloop.data.source import Batch, Facts, Source, Splits, tensors_in
 from trueloop.engine.build_model import build_model
 from trueloop.engine.call_model import call_model
 from trueloop.engine.optimizer import build_optimizer
+from trueloop.engine.pipeline_check import refuse_no_chain
 from trueloop.engine.recompute import blocks_of
 from trueloop.engine.task import build_task
 from trueloop.errors import BadRecipe, TrueloopError
@@ -95,14 +96,17 @@ def facts_of(recipe: Recipe, splits: Splits) -> ModelFacts:
                 model = build(recipe, splits.facts)
                 batches = [_without_memory(batch, mode) for batch in (few, more)]
                 looks = [_look(recipe, model, splits.facts, batch, fused=True) for batch in batches]
-            return _facts(recipe, model, looks[0], looks[1], f"{counted}, on tensors without memory")
+                problems = _problems(recipe, model, batches[0])
+            return _facts(recipe, model, looks[0], looks[1], problems, f"{counted}, on tensors without memory")
         except TrueloopError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, real numbers decide; what they raise is raised
             why = type(error).__name__
     model = build_model(recipe, splits.facts)
     looks = [_look(recipe, model, splits.facts, batch, fused=False) for batch in (few, more)]
-    return _facts(recipe, model, looks[0], looks[1], f"{counted} on the CPU: tensors without memory end in {why}")
+    problems = _problems(recipe, model, few)
+    how = f"{counted} on the CPU: tensors without memory end in {why}"
+    return _facts(recipe, model, looks[0], looks[1], problems, how)
 
 
 def _of_shapes(recipe: Recipe, facts: Facts) -> nn.Module:
@@ -130,7 +134,9 @@ def _without_memory(batch: Batch, mode: FakeTensorMode) -> Batch:
     return Batch(inputs, targets)
 
 
-def _facts(recipe: Recipe, model: nn.Module, few: _Look, more: _Look, how: str) -> ModelFacts:
+def _facts(
+    recipe: Recipe, model: nn.Module, few: _Look, more: _Look, problems: Mapping[str, str], how: str
+) -> ModelFacts:
     parameters = list(model.parameters())
     learning = [each for each in parameters if each.requires_grad]
     blocks = [{id(each): each for each in block.parameters()} for block in blocks_of(model)]
@@ -157,17 +163,24 @@ def _facts(recipe: Recipe, model: nn.Module, few: _Look, more: _Look, how: str) 
         how=how,
         state_how=state_how + ("; and a moving average of the weights" if average else ""),
         positions=more.positions,
-        problems=_problems(recipe, model),
+        problems=problems,
     )
 
 
-def _problems(recipe: Recipe, model: nn.Module) -> dict[str, str]:
+def _problems(recipe: Recipe, model: nn.Module, batch: Batch) -> dict[str, str]:
     """Ways that `train` would refuse for this model, each with what it would say."""
-    try:
-        plan_tensors(model, 2, recipe.tensor_plan)
-    except BadRecipe as refusal:
-        return {"tp": str(refusal).partition(" Nothing was run")[0].rstrip(".")}
-    return {}
+    blocks = len(blocks_of(model))
+    refusals: dict[str, Callable[[], object]] = {
+        "tp": lambda: plan_tensors(model, 2, recipe.tensor_plan),
+        "pp": lambda: refuse_no_chain(model, batch, blocks) if blocks > 1 else None,
+    }
+    problems = {}
+    for way, refuse in refusals.items():
+        try:
+            refuse()
+        except BadRecipe as refusal:
+            problems[way] = str(refusal).partition(" Nothing was run")[0].rstrip(".")
+    return problems
 
 
 def _kept(few: _Look, more: _Look) -> Kept:

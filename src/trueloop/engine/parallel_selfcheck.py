@@ -29,7 +29,7 @@ ROUNDING: Final = 1e-3  # of the largest output: sums in another order differ by
 
 @contextmanager
 def check_same_outputs(model: nn.Module, batches: Batches | StreamBatches, strategy: Strategy) -> Iterator[None]:
-    """Around `spread`. Raises BadRecipe if it changes the model's outputs. Checks nothing where no layer is split."""
+    """Around `spread`. Raises BadRecipe if it changes the model's outputs. Checks nothing where no copies are held."""
     if not strategy.copies:
         yield
         return
@@ -38,11 +38,16 @@ def check_same_outputs(model: nn.Module, batches: Batches | StreamBatches, strat
     after = _answer(model, batches, strategy)
     for one, other in zip(before, after, strict=True):
         if one.shape != other.shape or not _near(one, other):
-            raise BadRecipe(
-                f"parallel={strategy.name} changes the outputs of {type(model).__name__}: "
-                f"{strategy.note.partition(', ')[2]} changes the function (as in attention that computes the number of "
-                "heads from the full width). Nothing was trained: name other layers in tensor_plan, or parallel=fsdp."
-            )
+            raise BadRecipe(f"parallel={strategy.name} changes the outputs of {type(model).__name__}: {_why(strategy)}")
+
+
+def _why(strategy: Strategy) -> str:
+    if strategy.stages > 1:
+        return "a stage needs more of earlier stages than the output of a block. Nothing was run: use parallel=fsdp."
+    return (
+        f"{strategy.note.partition(', ')[2]} changes the function (as in attention that computes the number of heads "
+        "from the full width). Nothing was trained: name other layers in tensor_plan, or parallel=fsdp."
+    )
 
 
 def _near(one: Tensor, other: Tensor) -> bool:

@@ -26,12 +26,26 @@ def choose(recipe: Recipe, device: torch.device) -> Strategy:
         return Replicated(
             peers, after=recipe.program == "compiled_step" or recipe.step is not None, note=_said(recipe, peers.world)
         )
+    if asked == "pp":
+        return _pipelined(recipe, peers, device)
     return _sharded(recipe, peers, device)
 
 
 def _said(recipe: Recipe, world: int) -> str:
     why = "" if recipe.parallel == "ddp" else " (auto)"
     return f"parallel: ddp{why} over {world} processes, which share each batch of {recipe.batch:,}"
+
+
+def _pipelined(recipe: Recipe, peers: Group, device: torch.device) -> Strategy:
+    from trueloop.parallel.pipelined import Pipelined
+
+    if recipe.accumulate < peers.world:
+        raise BadRecipe(
+            f"parallel=pp with {peers.world} stages needs {peers.world} micro-batches or more, and "
+            f"accumulate={recipe.accumulate}: most stages would wait. Nothing was run: use --set "
+            f"accumulate={peers.world}, or more."
+        )
+    return Pipelined(peers, device, recipe.accumulate)
 
 
 def _sharded(recipe: Recipe, peers: Group, device: torch.device) -> Strategy:

@@ -166,7 +166,9 @@ def _activations_sent(facts: ModelFacts, way: Way, terms: Terms) -> Sent:
     sent += network.send(passes * 2 * message / way.tensor * (way.context - 1), sequence, rings=passes)
     stages = Group(way.pipeline, terms.gpus // way.pipeline)
     hops = 2 * terms.accumulate if way.pipeline > 1 else 0  # to the next stage and back, for each micro-batch
-    return sent + network.send(hops * message, stages, hops=hops)
+    sent += network.send(hops * message, stages, hops=hops)
+    outside = ring_all_reduce(4.0 * facts.outside, way.pipeline)  # gradients of weights that all stages have
+    return sent + network.send(outside, stages, trees=1 if way.pipeline > 1 else 0)
 
 
 def computing(facts: ModelFacts, terms: Terms) -> Figure:
@@ -233,7 +235,7 @@ def _collectives(way: Way) -> str:
         "fsdp": shards,
         "hsdp": f"{shards}, and one all-reduce of each part between the copies",
         "tp": f"{6 if way.recompute else 4} all-reduces of each block's activations",
-        "pp": "activations to the next stage, and their gradients back",
+        "pp": "activations to the next stage, and their gradients back; gradients of weights outside blocks",
         "cp": "keys and values of each block around the ring",
     }
     return "; ".join(parts[part] for part in way.kind.split("+") if part in parts) or "nobody to send to"

@@ -267,7 +267,7 @@ def _assumptions(facts: ModelFacts, terms: Terms) -> Iterator[str]:
         yield ("ddp overlaps gradients with the backward, but the last 25 MiB; fsdp weights with the previous block.")
         yield (f"fsdp gathers in {terms.precision}, reduces in fp32, in each micro-batch; weights outside blocks stay.")
         yield ("tp splits matrices of blocks, not norms, embeddings, the residual stream; it overlaps no all-reduce.")
-        yield ("pp is 1F1B with equal stages, all weights outside blocks on one of them; cp hides no keys and values.")
+        yield ("pp is 1F1B with equal stages, weights outside blocks on all of them; cp hides no keys and values.")
     yield "Gradients and activations are in memory together; freeing gradients before the forward lowers the peak."
     yield ("Weights, gradients and optimizer state are in fp32. Eager: compiled programs usually keep less.")
     yield f"{RESERVE:.0%} of the memory stays free for CUDA, NCCL and fragmentation; workspace is an estimate."

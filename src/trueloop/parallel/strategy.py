@@ -6,6 +6,7 @@
     hsdp      groups of processes are fsdp each, and every group has the model (sharded.py)
     tp        every process has a part of some layers, and all of each batch (sharded.py, tensor.py)
     fsdp+tp   groups of processes split layers; the groups share each batch and the weights (sharded.py, tensor.py)
+    pp        every process has some of the blocks, and all of each batch, in micro-batches (pipelined.py, stages.py)
 
 The numbers are those of one process, to float rounding: a batch is the whole run's, and a loss is divided by all its
 targets, so that gradients are added up, not averaged.
@@ -36,6 +37,8 @@ class Strategy(ABC):
     in_parts: bool = False  # Does a process hold only a part of some weights?
     copies: bool = False  # Do several processes hold the same weights, which must stay the same?
     in_step: bool = False  # must all sharers compute equally many micro-batches, needing one another for each?
+    stages: int = 1  # pp: into how many the model is cut
+    stage: int = 0  # pp: the one that this process has
 
     def spread(self, model: nn.Module, blocks: Sequence[nn.Module]) -> None:
         """The model (the same on all processes), in place, as this strategy holds it. Before its optimizer is made."""
@@ -65,6 +68,10 @@ class Strategy(ABC):
 
     def clip(self, parameters: Sequence[Tensor], norm: Tensor, limit: float) -> None:
         clip(parameters, norm, limit)
+
+    def keeps(self, parameter: Tensor) -> bool:
+        """Does this process update it, or a part of it?"""
+        return True
 
     def mine(self, tensors: Iterable[Tensor]) -> list[Tensor]:
         """What this process holds of each, as plain tensors in the same memory."""

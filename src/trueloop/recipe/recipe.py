@@ -160,8 +160,8 @@ class Recipe:
     """eager | cuda_graphs (CUDA: replays several recorded steps) | compiled_step (CPU: one compiled function)."""
     steps_per_replay: int = 25
     """cuda_graphs: most optimizer steps that are replayed at once."""
-    parallel: Literal["auto", "none", "ddp", "fsdp", "hsdp", "tp", "fsdp+tp"] = "auto"
-    """auto (ddp) | ddp (replicas) | fsdp (sharded weights) | hsdp (both) | tp (split layers) | fsdp+tp."""
+    parallel: Literal["auto", "none", "ddp", "fsdp", "hsdp", "tp", "fsdp+tp", "pp"] = "auto"
+    """auto (ddp) | ddp (copies) | fsdp (sharded weights) | hsdp (both) | tp (split layers) | fsdp+tp | pp (stages)."""
     shard_ranks: int = 0
     """hsdp: processes that hold one copy of the weights together; 0: those of one machine."""
     offload: bool = False

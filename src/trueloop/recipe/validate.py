@@ -47,6 +47,7 @@ _SYNONYMS: Final[Mapping[str, Mapping[str, str]]] = {
         "hsdp": "hybrid hybrid_shard",
         "tp": "tensor megatron",
         "fsdp+tp": "2d tp+fsdp",
+        "pp": "pipeline 1f1b gpipe",
     },
     "where": {"resident": "device gpu memory", "loader": "disk"},
     "on_nonfinite": {"stop": "raise error", "skip": "ignore"},
@@ -212,7 +213,13 @@ def _passes(value: Any, good: Callable[[Any], bool]) -> bool:
 
 # -- combinations --
 
-_IN_PARTS: Final = ("fsdp", "hsdp", "tp", "fsdp+tp")  # values of `parallel` with which a process holds parts of weights
+_IN_PARTS: Final = (
+    "fsdp",
+    "hsdp",
+    "tp",
+    "fsdp+tp",
+    "pp",
+)  # values of `parallel` that spread the weights
 
 
 def _builders(recipe: Recipe) -> Iterator[str]:
@@ -373,7 +380,7 @@ def _parallel(recipe: Recipe) -> Iterator[str]:
         yield f"program=compiled_step cannot compile a model that parallel={way} splits: set program=eager"
     if recipe.precision == "fp16" and spread:
         yield f"precision=fp16 needs a gradient scaler, which parallel={way} does not support: set precision=bf16"
-    if recipe.compile != "off" and way in ("tp", "fsdp+tp"):
+    if recipe.compile != "off" and way in ("tp", "fsdp+tp", "pp"):
         yield f"compile={recipe.compile} does not support parallel={way}: set compile=off, or parallel=fsdp"
     if recipe.offload and way not in ("fsdp", "hsdp"):
         yield f"offload=True is for parallel=fsdp and hsdp, not {way}: set parallel=fsdp, or offload=False"

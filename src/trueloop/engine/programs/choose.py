@@ -14,6 +14,10 @@ __all__ = ["choose_program"]
 def choose_program(parts: Parts, state: State) -> Program:
     if parts.recipe.step is not None:
         return OwnStep(parts, state)
+    if parts.strategy.stages > 1:
+        from trueloop.engine.programs.pipeline import Pipeline  # torch takes its time to load this
+
+        return Pipeline(parts, state)
     match parts.recipe.program:
         case "cuda_graphs":
             return CudaGraphs(parts, state)
