@@ -84,3 +84,15 @@ def test_stretches_of_overlapping_windows_are_found_at_other_offsets() -> None:
     assert torch.equal(ends, windows[:, -4:])
     assert set(stretches(torch.ones(3, 12))[0][0].tolist()) == {0}
     assert len(stretches(torch.randn(3, 5))[0]) == 0
+
+
+def test_digests_of_many_rows_are_those_of_each_row() -> None:
+    rows = torch.randn(300, 1001, generator=torch.Generator().manual_seed(0))  # read in pieces
+    assert digests(rows) == [digests(row[None])[0] for row in rows]
+
+
+def test_facts_of_a_column_with_gaps_and_repetitions() -> None:
+    values = torch.tensor([3.0, 1.0, float("nan"), 2.0, 1.0, float("inf")])
+    (column,) = column_facts(values.double()[:, None], None, False)
+    assert (column.smallest, column.largest, column.distinct, column.mean) == (1.0, 3.0, 3, 1.75)
+    assert values[0] == 3.0  # the user's order is kept

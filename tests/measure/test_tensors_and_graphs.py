@@ -17,6 +17,7 @@ from trueloop.measure.tensors import (
     evenly_spaced,
     is_plain,
     is_readable,
+    mean_of,
     memory_of,
     read_numbers,
     same_memory,
@@ -151,3 +152,10 @@ def test_weights_in_the_order_in_which_their_layers_ran() -> None:
     first, second = layer_gradients([("a", 4), ("b", 2)], [0.5, 0.25], [1.0, 2.0])
     assert (first.name, first.norm, first.depth) == ("a", 0.5, 0)
     assert (second.size, second.depth, second.weight_norm) == (2, 1, 2.0)
+
+
+def test_the_mean_of_a_large_tensor_is_computed_in_double_precision_piece_by_piece() -> None:
+    large = torch.rand(700, 300, generator=torch.Generator().manual_seed(0)) + 1000
+    assert mean_of(large) == pytest.approx(large.double().mean().item(), rel=1e-13)
+    assert mean_of(large.T[:5]) == pytest.approx(large.T[:5].double().mean().item(), rel=1e-13)
+    assert mean_of(torch.tensor(3.0)) == 3.0

@@ -61,10 +61,11 @@ def is_noise(rows: Tensor) -> bool:
 
 
 def _column(values: Tensor, targets: Tensor | None, classes: bool) -> Column:
-    values = values[values.isfinite()]
+    finite = values.isfinite()
+    values = values if bool(finite.all()) else values[finite]
     if not values.numel():
         return Column(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0)
-    ordered = values.sort().values
+    ordered = _sorted(values)
     low, high = (ordered[round(q * (len(ordered) - 1))].item() for q in (0.1, 0.9))
     facts: dict[str, Any] = {}
     if targets is not None and len(targets) == len(values) >= LEAST_ROWS:
@@ -81,10 +82,23 @@ def _column(values: Tensor, targets: Tensor | None, classes: bool) -> Column:
         high=high,
         smallest=ordered[0].item(),
         largest=ordered[-1].item(),
-        distinct=len(torch.unique_consecutive(ordered)),
+        distinct=_distinct(ordered),
         repeated=_repeated(ordered),
         **facts,
     )
+
+
+def _sorted(values: Tensor) -> Tensor:
+    """A sorted copy. `torch.sort` also makes the indices, which take as much memory: the pixels of a few batches are a
+    million numbers."""
+    copy = values.clone()
+    copy.numpy().sort()
+    return copy
+
+
+def _distinct(ordered: Tensor) -> int:
+    """Of sorted numbers."""
+    return int((ordered[1:] != ordered[:-1]).sum()) + 1 if len(ordered) else 0
 
 
 def _repeated(ordered: Tensor) -> Repeated | None:
@@ -96,7 +110,7 @@ def _repeated(ordered: Tensor) -> Repeated | None:
         rest = ordered[same:] if step == 1 else ordered[: len(ordered) - same]
         if not max(LEAST_SAME, LEAST_SHARE * len(ordered)) <= same <= MOST_SHARE * len(ordered):
             continue
-        if len(torch.unique_consecutive(rest)) < LEAST_DISTINCT:
+        if _distinct(rest) < LEAST_DISTINCT:
             continue
         spread = (rest[round(0.9 * (len(rest) - 1))] - rest[round(0.1 * (len(rest) - 1))]).item()
         gap = abs((rest[0 if step == 1 else -1] - ordered[end]).item())

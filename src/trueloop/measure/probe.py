@@ -106,9 +106,10 @@ def numbers_of_rows(rows: Tensor) -> Tensor:
 
 
 def standardized(rows: Tensor, by: Tensor) -> Tensor:
+    """In place, as far as possible: this runs at the end of a script, beside all its memory."""
     deviation = by.std(0)
-    scaled = (rows - by.mean(0)) / deviation.clamp_min(1e-9)
-    return torch.nan_to_num(torch.where(deviation > 1e-9, scaled, 0.0), 0.0).clamp(-10, 10)
+    scaled = (rows - by.mean(0)).div_(deviation.clamp_min(1e-9))
+    return scaled.masked_fill_(~(deviation > 1e-9), 0.0).nan_to_num_(0.0).clamp_(-10, 10)
 
 
 def differs_by_call(calls: list[tuple[Tensor, Tensor]], classes: bool) -> bool:
@@ -166,6 +167,7 @@ def ridge(known: Tensor, answers: Tensor, asked: Tensor) -> Tensor:
     """Linear regression on the rows and a constant, regularized: solvable for any number of columns."""
     one = torch.ones(len(known), 1, dtype=known.dtype)
     left = torch.cat([known, one], 1)
-    square = left.T @ left + RIDGE * len(known) * torch.eye(left.shape[1], dtype=known.dtype)
+    square = left.T @ left
+    square.diagonal().add_(RIDGE * len(known))
     weights: Tensor = torch.linalg.solve(square, left.T @ answers)
     return torch.cat([asked, torch.ones(len(asked), 1, dtype=asked.dtype)], 1) @ weights

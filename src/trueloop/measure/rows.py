@@ -18,6 +18,7 @@ PAIRS: Final = 6  # pairs of windows at one shift: fewer than that, and any pair
 FITS: Final = 3
 EQUAL: Final = 1e-10  # mean squared difference as a share of the variance: rounding of 32-bit numbers is far below
 SEVERAL: Final = 8  # rows of a batch
+PIECE: Final = 1 << 17  # numbers that are copied at a time
 _ODD: Final = 0x9E3779B97F4A7C15 - 2**64
 _MIXING: Final = 0xBF58476D1CE4E5B9 - 2**64
 
@@ -35,6 +36,8 @@ def uniform_batches(batches: list[Tensor]) -> tuple[int, int]:
 
 
 def _mixed(rows: Tensor) -> Tensor:
+    if rows.numel() > 2 * PIECE and len(rows) > 1:
+        return torch.cat([_mixed(part) for part in rows.split(max(1, PIECE * len(rows) // rows.numel()))])
     flat = rows.detach().reshape(rows.shape[0], -1)
     # + 0.0: the two zeros are equal
     if flat.dtype.is_floating_point:

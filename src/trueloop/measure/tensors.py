@@ -8,10 +8,11 @@ import torch
 from torch import Tensor, nn
 
 __all__ = ["dense", "evenly_spaced", "is_plain", "is_readable", "memory_of", "read_numbers", "same_memory"]
-__all__ += ["on_host", "tensors_in"]
+__all__ += ["mean_of", "on_host", "tensors_in"]
 
 _PLAIN: Final = (int, float, str, type(None), torch.dtype)  # first: the question for a Mapping is slow
 LARGEST_COPY: Final = 1 << 22  # elements
+PIECE: Final = 1 << 16  # elements that are copied in double precision at a time
 
 
 def tensors_in(value: Any, limit: int | None = None) -> Iterator[Tensor]:
@@ -49,6 +50,14 @@ def on_host(sample: Tensor) -> Tensor:
     """A sample on the CPU, unless it is large. Computing with it on a CUDA device would load kernels that the script
     does not use: each takes tens of MB of the process."""
     return sample.detach().cpu() if sample.numel() <= LARGEST_COPY else sample.detach()
+
+
+def mean_of(tensor: Tensor) -> float:
+    """In double precision, without a copy of all elements in that precision."""
+    if tensor.numel() <= PIECE or not tensor.ndim:
+        return tensor.double().mean().item()
+    rows = max(1, PIECE * len(tensor) // tensor.numel())
+    return sum(part.double().sum().item() for part in tensor.split(rows)) / tensor.numel()
 
 
 def dense(gradient: Tensor) -> Tensor:

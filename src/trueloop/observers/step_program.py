@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from trueloop.event import ModelUse, Operation, Option, StepProgram, Value
 from trueloop.measure.parameters import Fingerprint, fingerprint
-from trueloop.measure.tensors import is_plain, is_readable, memory_of, tensors_in
+from trueloop.measure.tensors import is_plain, is_readable, mean_of, memory_of, tensors_in
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import BackwardCall, BatchDrawn, ModuleCall, OperationCall, ProgramStart, StateLoad
 
@@ -184,7 +184,7 @@ def _measured(value: Value, tensor: Tensor) -> Value:
         share = plain.float().mean().item()
         return replace(value, smallest=float(share == 1), largest=float(share > 0), mean=share)
     low, high = torch.aminmax(plain)
-    mean = plain.double().mean().item()
+    mean = mean_of(plain)
     return replace(value, smallest=float(low), largest=float(high), mean=mean, constant=bool(low == high))
 
 
