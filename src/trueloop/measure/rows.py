@@ -37,7 +37,7 @@ def uniform_batches(batches: list[Tensor]) -> tuple[int, int]:
 
 def _mixed(rows: Tensor) -> Tensor:
     if rows.numel() > 2 * PIECE and len(rows) > 1:
-        return torch.cat([_mixed(part) for part in rows.split(max(1, PIECE * len(rows) // rows.numel()))])
+        return torch.cat([_mixed(part) for part in torch.split(rows, max(1, PIECE * len(rows) // rows.numel()))])
     flat = rows.detach().reshape(rows.shape[0], -1)
     # + 0.0: the two zeros are equal
     if flat.dtype.is_floating_point:

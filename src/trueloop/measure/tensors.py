@@ -57,7 +57,7 @@ def mean_of(tensor: Tensor) -> float:
     if tensor.numel() <= PIECE or not tensor.ndim:
         return tensor.double().mean().item()
     rows = max(1, PIECE * len(tensor) // tensor.numel())
-    return sum(part.double().sum().item() for part in tensor.split(rows)) / tensor.numel()
+    return sum(part.double().sum().item() for part in torch.split(tensor, rows)) / tensor.numel()
 
 
 def dense(gradient: Tensor) -> Tensor:

@@ -52,6 +52,7 @@ class _Target:
 
 class BootstrappedTargetsObserver(Observer):
     emits = (TargetsBootstrapped,)
+    rarely = ("module_call_started", "module_call_ended", "backward_started")
 
     def prepare(self) -> None:
         self._on = False

@@ -20,6 +20,7 @@ LOOKS: Final = 64  # evaluating calls of a model that are examined
 
 class CopiedNormsObserver(Observer):
     emits = (CopyNormsInitial,)
+    models_only = True
 
     def prepare(self) -> None:
         self._trained: set[int] = set()

@@ -50,6 +50,7 @@ class _Known:
 
 class CreditedReturnsObserver(Observer):
     emits = (ReturnsCredited,)
+    rarely = ("module_call_started", "backward_started")
 
     def prepare(self) -> None:
         self._known: dict[int, _Known] = {}

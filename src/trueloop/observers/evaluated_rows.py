@@ -62,9 +62,15 @@ class _Trained:
     dense_until: int = 0  # calls that are all read: an epoch, after each evaluation
     left_out: int = 0  # calls that were not read, because the epochs repeat
 
-    def is_epoch_known(self) -> bool:
-        """Every row was read twice, so the epochs repeat: a new row makes this false again."""
-        return self.looks > 1 and not self.once and self.calls > self.dense_until
+    def leaves_out(self) -> bool:
+        """Is the next training call not read? Every row was read twice, so the epochs repeat: a new row, or an
+        evaluation, ends that."""
+        known = self.looks > 1 and not self.once and self.weights is None
+        if not known or self.calls < self.dense_until or (self.calls + 1) % REPEATED == 0:
+            return False
+        self.calls += 1
+        self.left_out += 1
+        return True
 
     def expected(self) -> float:
         """Share of other rows that would be among these by chance: none where numbers are continuous."""
@@ -111,6 +117,7 @@ class _Evaluated:
 
 class EvaluatedRowsObserver(Observer):
     emits = (RowsCompared,)
+    models_only = True
 
     def prepare(self) -> None:
         self._trained: dict[int, _Trained] = {}
@@ -125,11 +132,14 @@ class EvaluatedRowsObserver(Observer):
         known = self.objects.model(call.module)
         if known is None or call.recalibration:
             return
-        tensors = _aligned(call)
-        if not tensors or tensors[0][0].numel() < LEAST_FEATURES:
+        training = call.grad and call.training
+        trained = self._trained.get(known.number)
+        if training and trained is not None and trained.leaves_out():
             return
-        if call.grad and call.training:
-            trained = self._trained.get(known.number)
+        tensors = _aligned(call)
+        if not tensors or tensors[0].numel() < LEAST_FEATURES * len(tensors[0]):
+            return
+        if training:
             if trained is None:
                 trained = self._trained[known.number] = _Trained(call.place)
             trained.calls += 1
@@ -140,9 +150,6 @@ class EvaluatedRowsObserver(Observer):
             if trained.weights is not None:
                 trained.dense_until = trained.calls + len(trained.digests) // max(1, tensors[0].shape[0]) + 1
             trained.weights = None
-            if trained.is_epoch_known() and trained.calls % REPEATED:
-                trained.left_out += 1
-                return
             if _wants(trained, tensors):
                 _train(trained, [tensor.detach().cpu() for tensor in tensors])
         elif (known.number, call.place) in self._evaluated or len(self._evaluated) < 64:

@@ -22,6 +22,7 @@ __all__ = ["IdenticalUnitsObserver"]
 
 class IdenticalUnitsObserver(Observer):
     emits = (IdenticalUnits,)
+    rarely = ("module_call_ended",)
 
     def prepare(self) -> None:
         self._candidates: WeakKeyDictionary[Optimizer, list[tuple[KnownModel, EqualUnits]]] = WeakKeyDictionary()

@@ -38,6 +38,8 @@ class _Look:
 
 class InputScaleObserver(Observer):
     emits = (FirstLayerInput,)
+    models_only = True
+    rarely = ("module_call_ended",)
 
     def prepare(self) -> None:
         self._reported: set[int] = set()

@@ -31,6 +31,7 @@ class _Work:
 
 class MatmulObserver(Observer):
     emits = (Matmuls,)
+    rarely = ("module_call_ended",)
 
     def prepare(self) -> None:
         self._works: dict[int, _Work] = {}

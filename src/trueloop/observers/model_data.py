@@ -105,6 +105,7 @@ class _Targets:
 
 class ModelDataObserver(Observer):
     emits = (InputsSummarized, TargetsSummarized, AnswersCompared, OwnTargetColumn)
+    models_only = True
 
     def prepare(self) -> None:
         self._calls: Counter[tuple[int, Phase]] = Counter()
@@ -297,7 +298,7 @@ class ModelDataObserver(Observer):
 
     def _summarize(self, model: int, position: int, phase: Phase, entry: _Input) -> None:
         rows = torch.cat(entry.rows)
-        entry.rows = list(rows.split([len(part) for part in entry.rows]))  # views: the rows are in memory once
+        entry.rows = list(torch.split(rows, [len(part) for part in entry.rows]))  # views: the rows are in memory once
         name = self.objects.models[model].name
         frequent, count = Counter(digests(rows)).most_common(1)[0]
         same = count / len(rows)

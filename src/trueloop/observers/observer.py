@@ -24,6 +24,12 @@ class Observer:
     """It reads no value of a weight, a gradient or an output. Where those are sharded over ranks, reading one is a
     collective that waits for every rank: only such observers run then."""
 
+    rarely: ClassVar[tuple[str, ...]] = ()
+    """Topics that it needs only on deep steps and while operations are recorded: its methods return at once on others,
+    so that they need not be called."""
+    models_only: ClassVar[bool] = False
+    """It ignores calls of modules without parameters, such as `nn.CrossEntropyLoss`."""
+
     @final
     def __init__(self, bus: Bus, objects: RunObjects) -> None:
         self.bus = bus

@@ -43,6 +43,7 @@ class _Record:
 
 class ParametersObserver(Observer):
     emits = (ParametersAccounted,)
+    rarely = ("module_call_ended", "backward_ended")
 
     def prepare(self) -> None:
         self._records: dict[int, _Record] = {}

@@ -32,6 +32,7 @@ _SHUFFLING: Final = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
 
 class RiskSetsObserver(Observer):
     emits = (RiskSetsByRow, RiskSetsTested)
+    rarely = ("module_call_ended", "backward_started")
 
     def prepare(self) -> None:
         self._tests = 0

@@ -42,6 +42,7 @@ class RunObjects:
     """Subscribes before all observers, so that it is up to date for them."""
 
     safe_on_shards = True
+    models_only = True
 
     def __init__(self, bus: Bus) -> None:
         self.bus = bus
@@ -54,6 +55,9 @@ class RunObjects:
     # -- moments --
 
     def module_call_started(self, call: ModuleCall) -> None:
+        latest = self._last_lookup
+        if latest is not None and latest[1] is not None and latest[0]() is call.module:
+            return  # known, as at nearly every call
         module = unwrapped(call.module)
         number = self.bus.ordinal("model", module)
         if number not in self.models and next(module.parameters(), None) is not None:

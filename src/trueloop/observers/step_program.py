@@ -45,6 +45,7 @@ class _Program:
 
 class StepProgramObserver(Observer):
     emits = (StepProgram,)
+    rarely = ("module_call_started", "module_call_ended", "backward_started")
 
     def prepare(self) -> None:
         self._program: _Program | None = None

@@ -51,6 +51,7 @@ class _Source:
 
 class StoredRowsObserver(Observer):
     emits = (StoredOrderCompared, PairsMatched)
+    rarely = ("module_call_started", "batch_drawn")
 
     def prepare(self) -> None:
         self._sources: dict[object, _Source] = {}

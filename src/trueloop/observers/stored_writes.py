@@ -58,6 +58,7 @@ class _Step:
 
 class StoredWritesObserver(Observer):
     emits = (StoredRowsRewritten,)
+    rarely = ("module_call_started", "module_call_ended", "batch_drawn")
 
     def prepare(self) -> None:
         self._step: _Step | None = None

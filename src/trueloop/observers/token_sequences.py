@@ -43,6 +43,7 @@ class _Seen:
 
 class TokenSequencesObserver(Observer):
     emits = (SequencesCounted,)
+    models_only = True
 
     def prepare(self) -> None:
         self._seen: dict[tuple[int, Phase], _Seen] = {}

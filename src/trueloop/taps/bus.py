@@ -34,6 +34,9 @@ DEEP_BACKWARDS: Final = 40
 """Backward passes after which deep steps end even without an optimizer step: the loop updates its weights itself."""
 
 
+_Subscribers = tuple[tuple[object, Callable[[Any], None]], ...]  # each with its method
+
+
 class StopTheRun(BaseException):
     """Ends the user's loop early. Not an Exception, so that no handler in the script catches it."""
 
@@ -66,7 +69,9 @@ class Bus:
         self.sharded = False  # Some weights are sharded over several ranks
         self.spent_ns = 0
         self.failures: list[str] = []
-        self._subscribers: dict[str, tuple[tuple[object, Callable[[Any], None]], ...]] = dict.fromkeys(TOPICS, ())
+        self._subscribers: dict[str, _Subscribers] = dict.fromkeys(TOPICS, ())
+        self._usual: dict[str, _Subscribers] = dict.fromkeys(TOPICS, ())  # on steps that are neither deep nor recorded
+        self._of_losses: dict[str, _Subscribers] = dict.fromkeys(TOPICS, ())  # for calls of torch's loss modules
         self._thread = get_ident()
         self._ordinals: dict[tuple[str, int], int] = {}
         self._counts: dict[str, int] = {}
@@ -76,18 +81,27 @@ class Bus:
         for observer in observers:
             for topic in TOPICS:
                 if hasattr(observer, topic):
-                    self._subscribers[topic] += ((observer, getattr(observer, topic)),)
+                    pair = (observer, getattr(observer, topic))
+                    self._subscribers[topic] += (pair,)
+                    if topic not in getattr(observer, "rarely", ()):
+                        self._usual[topic] += (pair,)
+                        if not getattr(observer, "models_only", False):
+                            self._of_losses[topic] += (pair,)
 
-    def subscribers(self, topic: str) -> tuple[tuple[object, Callable[[Any], None]], ...]:
+    def subscribers(self, topic: str) -> _Subscribers:
         """Each subscriber with its method."""
         return self._subscribers[topic]
 
     def has_subscribers(self, *topics: str) -> bool:
         return any(self._subscribers[topic] for topic in topics)
 
-    def publish(self, topic: str, subject: Any) -> None:
-        """Call the subscribers, unless torch traces or transforms, or the caller is an observer or another thread."""
-        subscribers = self._subscribers[topic]
+    def publish(self, topic: str, subject: Any, *, loss_module: bool = False) -> None:
+        """Call the subscribers, unless torch traces or transforms, or the caller is an observer or another thread.
+
+        On most steps, observers that would return at once are not called. `loss_module`: the subject is a call of one of
+        torch's loss modules, which have no parameters."""
+        usual = self._of_losses if loss_module else self._usual
+        subscribers = (self._subscribers if self.deep or self.recording else usual)[topic]
         if not subscribers or self.busy or get_ident() != self._thread:
             return
         if is_transformed() is not None or tracing_state() is not None or dispatch_modes():
@@ -129,8 +143,9 @@ class Bus:
             self._keep(lambda observer: getattr(observer, "safe_on_shards", False))
 
     def _keep(self, condition: Callable[[object], bool]) -> None:
-        for topic, subscribers in self._subscribers.items():
-            self._subscribers[topic] = tuple(pair for pair in subscribers if condition(pair[0]))
+        for table in (self._subscribers, self._usual, self._of_losses):
+            for topic, subscribers in table.items():
+                table[topic] = tuple(pair for pair in subscribers if condition(pair[0]))
 
     def ignores(self) -> bool:
         """Are the taps asleep, or does this call not belong to the run?"""

@@ -7,7 +7,7 @@ and compiles the same graphs; a compiled module is seen from outside.
 
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import nn
@@ -17,9 +17,11 @@ from trueloop.taps.calls import InnerCall, ModuleCall
 from trueloop.taps.place import here
 from trueloop.taps.tap import Patch, Tap, is_unwatched
 from trueloop.torch_private.compiler import is_compiled, set_known_module_call
-from trueloop.torch_private.modules import is_initialized
+from trueloop.torch_private.modules import is_initialized, own_parameters
 
 __all__ = ["ModuleTap"]
+
+_LOSSES: Final = nn.CrossEntropyLoss.__module__
 
 
 class ModuleTap(Tap):
@@ -86,13 +88,18 @@ class ModuleTap(Tap):
         )
         self._number += 1
         self.bus.call = call
-        self.bus.publish("module_call_started", call)
+        self.bus.publish("module_call_started", call, loss_module=_is_loss(module))
 
     def _end(self, output: Any) -> None:
         call, self.bus.call = self.bus.call, None
         if call is not None:
             call.output, call.failed = output, output is None
-            self.bus.publish("module_call_ended", call)
+            self.bus.publish("module_call_ended", call, loss_module=_is_loss(call.module))
+
+
+def _is_loss(module: nn.Module) -> bool:
+    """One of torch's own loss modules, without a parameter that the user has added."""
+    return type(module).__module__ == _LOSSES and not own_parameters(module)
 
 
 def _inside_update_bn() -> bool:
