@@ -98,8 +98,8 @@ class Bus:
     def publish(self, topic: str, subject: Any, *, loss_module: bool = False) -> None:
         """Call the subscribers, unless torch traces or transforms, or the caller is an observer or another thread.
 
-        On most steps, observers that would return at once are not called. `loss_module`: the subject is a call of one of
-        torch's loss modules, which have no parameters."""
+        On most steps, observers that would return at once are not called. `loss_module`: the subject is a call of one
+        of torch's loss modules, which have no parameters."""
         usual = self._of_losses if loss_module else self._usual
         subscribers = (self._subscribers if self.deep or self.recording else usual)[topic]
         if not subscribers or self.busy or get_ident() != self._thread:
