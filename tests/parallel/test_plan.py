@@ -438,6 +438,13 @@ def test_every_way_that_is_offered_is_a_word_that_train_takes() -> None:
     assert not any(each.way.settings["parallel"] in words for each in made.unsupported)
 
 
+def test_a_split_sequence_is_refused_with_the_reason() -> None:
+    made = plan(SEQUENCES, terms(8, batch=64))
+    reasons = {each.way.kind: each.why for each in made.unsupported}
+    assert "CUDA devices only" in reasons["cp"]
+    assert reasons["ddp+pp"] == "parallel takes ddp, fsdp, hsdp, tp, fsdp+tp, pp"
+
+
 def test_micro_batches_are_taken_where_one_batch_does_not_fit() -> None:
     """64 samples of 0.1 GB each beside 16 GB of states: 20 GB hold a part of them."""
     tight = plan(BLOCKS, terms(1, memory=20e9), support=lambda way, _: "no" if way.recompute else "")

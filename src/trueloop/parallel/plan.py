@@ -110,7 +110,11 @@ def _best_of(facts: ModelFacts, ways: Iterable[Way], terms: Terms) -> Row:
 def supported(way: Way, _: int = 1) -> str:
     """Does `train` have a word for it? What the recipe's other fields allow is not known here."""
     words = get_args(field_types()["parallel"])
-    return "" if way.kind in words else f"parallel takes {', '.join(words[2:])}"
+    if way.kind in words:
+        return ""
+    if way.context > 1:
+        return "torch splits sequences over CUDA devices only, which was not tested"
+    return f"parallel takes {', '.join(words[2:])}"
 
 
 # -- the choice --
