@@ -120,6 +120,27 @@ def test_a_task_that_fails_in_a_pool_fails_as_without_trueloop(tmp_path: Path) -
     assert "GRD101" in report
 
 
+def test_a_program_that_cannot_be_watched_is_named_and_the_check_fails(tmp_path: Path) -> None:
+    """A file that only prints stands for the training: that is all that is seen of one."""
+    write(tmp_path / "work.py", "print('loss 0.1')")
+    start = "print(subprocess.call([sys.executable, '-I', 'work.py']))"
+    write(tmp_path / "train.py", f"import subprocess, sys\n{start}\n")
+    command = [sys.executable, "-m", "trueloop", "check", "--no-run", "train.py"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
+    assert ended.returncode == 1
+    assert ended.stdout == "loss 0.1\n0\n"
+    assert ended.stderr.startswith("! nothing was checked: ")
+    assert "-I work.py` could not be watched; it ran in another Python" in ended.stderr
+
+
+def test_a_program_without_torch_is_watched_and_prints_nothing_more(tmp_path: Path) -> None:
+    write(tmp_path / "work.py", "import sys\nprint('torch' in sys.modules)")
+    write(tmp_path / "train.py", "import subprocess, sys\nprint(subprocess.call([sys.executable, 'work.py']))\n")
+    report = same_up_to_the_report(*both(tmp_path, "train.py"))
+    assert "nothing to check" in report
+    assert "Traceback" not in report
+
+
 CODE = "import os, torch; print(torch.ones(2), os.environ)"
 QUIET = {
     "a program without training": f"subprocess.call([sys.executable, '-c', '{CODE}'])",

@@ -26,6 +26,17 @@ def test_the_scripts_own_failure_comes_first_then_ours_then_the_findings(tmp_pat
     assert replace(ours, outcome=Outcome("exit", 17)).exit_code(Severity.ERROR) == 17
 
 
+def test_a_program_that_could_not_be_watched_counts_where_no_training_was_seen() -> None:
+    elsewhere = replace(CLEAN, unwatched=("python -I train.py", "python b.py"))
+    assert elsewhere.exit_code(Severity.ERROR) == ExitCode.CLEAN, "a training was seen, and it is healthy"
+    nothing = replace(elsewhere, watched=replace(CLEAN.watched, steps=0, batches=0))
+    assert nothing.exit_code(Severity.ERROR) == ExitCode.FINDINGS
+    assert nothing.exit_code(None) == ExitCode.CLEAN
+    assert nothing.plain()["watched"]["notes"] == nothing.closing_lines()
+    assert elsewhere.plain()["watched"]["notes"] == ()
+    assert "and `python -I train.py` (and 1 more) could not be watched; it ran in another Python" in nothing.closing()
+
+
 @pytest.mark.parametrize(
     ("fail_on", "code"), [(Severity.ERROR, 0), (Severity.WARNING, 1), (Severity.ADVICE, 1), (None, 0)]
 )

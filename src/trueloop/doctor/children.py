@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, final
 from weakref import WeakSet
 
 from trueloop.doctor.pool_workers import is_pool_worker, report_before_results
+from trueloop.doctor.unwatched_programs import note_seen, note_started, unwatched_programs
 from trueloop.doctor.watch_options import WatchOptions
 from trueloop.usercode.ownership import is_users
 
@@ -97,18 +98,20 @@ class Children:
         self._replace(subprocess.Popen, "__init__", self._wrap_popen)
         self._replace(os, "system", self._wrap_system)
 
-    def collect(self) -> tuple[list[Child], list[str]]:
-        """What the children have left, in the order in which they started, and failures; then the folder is gone."""
+    def collect(self) -> tuple[list[Child], list[str], tuple[str, ...]]:
+        """What the children have left, in the order in which they started, failures, and commands of programs that
+        could not be watched; then the folder is gone."""
         if not self._folder:
-            return [], []
+            return [], [], ()
         for process in multiprocessing.active_children():
             if not process.daemon and process not in self._of_pools:  # a pool may keep idle workers for minutes
                 process.join()  # as Python does at the end of a script
         found = [pickle.loads(file.read_bytes()) for file in Path(self._folder).glob("*.child")]
         failures = [file.read_text() for file in Path(self._folder).glob("*.failed")]
+        unwatched = unwatched_programs(self._folder)
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder = ""
-        return sorted(found, key=lambda child: child.began), failures
+        return sorted(found, key=lambda child: child.began), failures, unwatched
 
     def _replace(self, owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
         original = getattr(owner, name)
@@ -145,6 +148,9 @@ class Children:
                 with suppress(Exception):  # an environment that Popen itself will refuse
                     kwargs["env"] = self._environment(os.environ if given is None else given)
             original(process, *args, **kwargs)
+            given = args[0] if args else kwargs.get("args")
+            with suppress(Exception):  # no folder can be made
+                note_started(self.folder, given, shell=bool(kwargs.get("shell")))
 
         return __init__
 
@@ -155,6 +161,7 @@ class Children:
             try:
                 return original(command)
             finally:
+                note_started(self.folder, command, shell=True)
                 for name in ("TRUELOOP_CHILDREN", "TRUELOOP_PREFIX", "TRUELOOP_PYTHONPATH", "PYTHONPATH"):
                     os.environ.pop(name, None)
                     if name in before:
@@ -218,6 +225,7 @@ class _WatchedRun:
 
 def begin_program(folder: str) -> None:
     """Called at the start of a program that the script has started."""
+    note_seen(folder)
     options = pickle.loads((Path(folder) / "options").read_bytes())
     Children(options, folder).install()
     if not _is_users_program(sys.orig_argv):
@@ -354,10 +362,10 @@ class _Report:
         self._begin()
 
     def finish(self, error: BaseException | None) -> None:
-        from trueloop.doctor.traceback import CleanTracebacks
-
         if self._watch is None or os.getpid() != self._pid:
             return
+        from trueloop.doctor.traceback import CleanTracebacks  # not before: a program without torch must not load it
+
         self._conclude(error)
         CleanTracebacks().install()  # multiprocessing has yet to print the exception
 

@@ -25,6 +25,8 @@ def examine(program: Program, watch: Watch) -> tuple[Verdict, BaseException | No
             show(error)
         exit_process(error, outcome.exit_code)
     ignore_sigterm()
-    verdict = merge_children(watch.stop(outcome, error), *children.collect(), watch.cross_rank)
+    found, failures, unwatched = children.collect()
+    verdict = merge_children(watch.stop(outcome, error), found, failures, watch.cross_rank)
+    verdict = replace(verdict, unwatched=unwatched)
     verdict = replace(verdict, notes=(*verdict.notes, *program.notes()))
     return merge_reports(verdict, watch.cross_rank), error

@@ -253,6 +253,7 @@ class Verdict:
     facts: tuple[Event, ...] = ()  # what this rank reports about itself, for the rules that compare ranks
     run_folder: str = ""  # where the run is kept; empty: it is not
     step_summary: tuple[str, ...] = ()  # a recorded training step in a few lines; empty: none was recorded
+    unwatched: tuple[str, ...] = ()  # commands of Python programs that the script started and that could not be watched
     summary: str = ""  # the closing line where no run was watched; empty: it is built from the numbers above
 
     def __repr__(self) -> str:
@@ -269,6 +270,8 @@ class Verdict:
             return ExitCode.TRUELOOP_FAILED
         if self.outcome.reason == "hung":
             return ExitCode.FINDINGS  # also with --fail-on never: the script did not finish
+        if fail_on is not None and self.unwatched and not self.watched.anything:
+            return ExitCode.FINDINGS  # the training was elsewhere, and nobody has checked it
         worst = self.worst()
         found = fail_on is not None and worst is not None and worst >= fail_on
         return ExitCode.FINDINGS if found else ExitCode.CLEAN
@@ -292,7 +295,11 @@ class Verdict:
             if self.outcome.reason == "exception":
                 return "the script failed; nothing else was found"
             if not self.watched.anything:
-                return "nothing to check: no model was called and no optimizer stepped"
+                unseen = "no model was called and no optimizer stepped"
+                if not self.unwatched:
+                    return f"nothing to check: {unseen}"
+                more = f" (and {len(self.unwatched) - 1} more)" if len(self.unwatched) > 1 else ""
+                return f"nothing was checked: {unseen}, and `{self.unwatched[0]}`{more} could not be watched"
             learning = self.watched.learning
             stuck = learning is not None and learning.stuck
             nothing = "nothing new found" if self.known else "nothing found"
@@ -307,7 +314,8 @@ class Verdict:
             return (self.summary,)
         if not self.watched.anything:
             failed = self.outcome.reason == "exception"
-            return (f"{self.headline()} before its first step" if failed else f"{self.headline()}; {UNSEEN_TRAINING}",)
+            why = UNWATCHED_PROGRAM if self.unwatched else UNSEEN_TRAINING
+            return (f"{self.headline()} before its first step" if failed else f"{self.headline()}; {why}",)
         total = self.watched.rules + len(self.not_applicable)
         parts = [f"{self.watched.rules} of {counted(total, 'rule')} applied"]
         parts += [f"{counted(self.allowed, 'finding')} allowed"] if self.allowed else []
@@ -344,7 +352,9 @@ class Verdict:
     # -- for programs --
 
     def plain(self) -> dict[str, Any]:
-        own = {"allowed": self.allowed, "known": self.known, "failures": self.failures, "notes": self.notes}
+        unseen = self.closing_lines() if self.unwatched and not self.watched.anything else ()
+        notes = (*self.notes, *unseen)
+        own = {"allowed": self.allowed, "known": self.known, "failures": self.failures, "notes": notes}
         named = zip(self.findings, fingerprints(self.findings), strict=True)
         return {
             "findings": [{**_plain_finding(finding), "fingerprint": name} for finding, name in named],
@@ -373,6 +383,11 @@ def _with_keys(value: Finding | CrashExplanation) -> dict[str, Any]:
 UNSEEN_TRAINING: Final = (
     "training in processes that the script starts is watched too, but not in those of another Python or on another "
     "machine: run `trueloop check` there"
+)
+
+# The same where a program was started that was not watched
+UNWATCHED_PROGRAM: Final = (
+    "it ran in another Python, on another machine, or with -I, -E or -S: run `trueloop check` there, without these"
 )
 
 _PLURAL: Final = {
