@@ -6,7 +6,10 @@ import csv
 import wave
 from pathlib import Path
 
-from trueloop.event import Event, InvariantBroken, Place
+import numpy
+import pytest
+
+from trueloop.event import Event, FilesDiffer, InvariantBroken, Place
 from trueloop.observers.data_files import DataFilesObserver
 from trueloop.observers.run_objects import RunObjects
 from trueloop.taps.bus import Bus
@@ -14,15 +17,20 @@ from trueloop.taps.calls import FileOpened, RunEnd
 
 
 def broken(folder: Path) -> list[InvariantBroken]:
+    return [event for event in seen(folder) if isinstance(event, InvariantBroken)]
+
+
+def seen(folder: Path) -> list[Event]:
+    """What is emitted after a script has read all tables of a folder."""
     events: list[Event] = []
     bus = Bus(events.append)
     observer = DataFilesObserver(bus, RunObjects(bus))
     script = folder / "train.py"
     script.write_text("print()\n")
-    for path in sorted(folder.glob("*.csv")):
+    for path in sorted(folder.rglob("*.csv")):
         observer.file_opened(FileOpened(str(path), False, Place(str(script), 1, "")))
     observer.run_ended(RunEnd("finished"))
-    return [event for event in events if isinstance(event, InvariantBroken)]
+    return events
 
 
 def clips(folder: Path, name: str, said: int | None) -> None:
@@ -54,3 +62,30 @@ def test_lists_that_agree_and_lists_that_mean_something_else(tmp_path: Path) -> 
         clips(tmp_path / folder, "train", said)
         clips(tmp_path / folder, "test", said)
         assert not broken(tmp_path / folder)
+
+
+def sensor(path: Path, weights: tuple[float, ...], seed: int, header: str) -> None:
+    """A time, and three axes that all follow one signal."""
+    random = numpy.random.default_rng(seed)
+    signal = random.choice([-1.0, 1.0], 600)
+    axes = numpy.outer(signal, weights) + random.normal(0, 0.6, (600, 3))
+    path.parent.mkdir(exist_ok=True)
+    rows = numpy.column_stack([numpy.arange(600) / 10, axes])
+    numpy.savetxt(path, rows, fmt="%.3f", delimiter=",", header=header, comments="")
+
+
+@pytest.mark.parametrize("header", ["", "time,x,y,z", "time,axis_x,axis_y,axis_z"])
+def test_two_sensors_of_a_recording_are_not_compared_with_one_another(tmp_path: Path, header: str) -> None:
+    for number, folder in enumerate(("session", "field")):
+        sensor(tmp_path / folder / "accel.csv", (1.0, -0.8, 0.9), number, header)
+        sensor(tmp_path / folder / "gyro.csv", (1.0, 0.8, -0.9), 10 + number, header)
+    assert not [event for event in seen(tmp_path) if isinstance(event, FilesDiffer)]
+
+
+@pytest.mark.parametrize("header", ["", "time,x,y,z"])
+@pytest.mark.parametrize("names", [("session/accel", "field/accel"), ("accel_train", "accel_test"), ("run1", "run2")])
+def test_one_sensor_whose_axis_is_turned_in_one_recording(tmp_path: Path, names: tuple[str, str], header: str) -> None:
+    sensor(tmp_path / f"{names[0]}.csv", (1.0, -0.8, 0.9), 0, header)
+    sensor(tmp_path / f"{names[1]}.csv", (1.0, 0.8, 0.9), 1, header)
+    found = [event for event in seen(tmp_path) if isinstance(event, FilesDiffer)]
+    assert "inverted" in {event.kind for event in found}

@@ -15,6 +15,8 @@ BETTER: Final = 0.25  # by which that is above its own
 STEPS: Final = 256
 CLEARLY: Final = 0.7  # of the second best one's distance
 SHOWN: Final = 4
+SHIFTS: Final = (1, 2, 3)  # steps between a sample and its target in a series
+EQUAL: Final = 0.2  # of the steps; the others are padding
 
 
 class Pairing(NamedTuple):
@@ -30,9 +32,11 @@ class Pairing(NamedTuple):
 
 @torch.no_grad()
 def paired(inputs: Tensor, targets: Tensor, places: Tensor) -> Pairing | None:
-    """None: too few rows, or targets without the dimensions of the samples."""
+    """None: too few rows, targets without the dimensions of the samples, or the samples themselves some steps later."""
     if inputs.ndim not in (2, 3, 4) or targets.ndim < inputs.ndim - 1 or len(inputs) < LEAST_ROWS:
         return None
+    if _is_next_step(inputs, targets):
+        return None  # a language model: each target is of its own row, and parts of words look like other words
     inputs, targets = (t.float().unsqueeze(1) if t.ndim == 2 else t.float() for t in (inputs, targets))
     small = small_input(inputs)
     if small is not None and inputs.ndim == 3 and inputs.shape[2] <= STEPS:
@@ -54,6 +58,18 @@ def paired(inputs: Tensor, targets: Tensor, places: Tensor) -> Pairing | None:
         len(one), int((own >= best - BETTER / 2).sum()), int(moved.sum()), _median(best[moved]), _median(own[moved]),
         common, int(_moved(one, mirrored)[0].sum()), tuple(examples),
     )  # fmt: skip
+
+
+def _is_next_step(inputs: Tensor, targets: Tensor) -> bool:
+    """Whether targets are what the same row holds some steps later: far more are equal than to another row."""
+    if inputs.ndim != 2 or targets.shape != inputs.shape:
+        return False
+    for shift in SHIFTS:
+        later, earlier = inputs[:, shift:], targets[:, :-shift]
+        equal = (later == earlier).float().mean().item()
+        if equal >= EQUAL and equal >= 2 * (later.roll(1, 0) == earlier).float().mean().item():
+            return True
+    return False
 
 
 def _moved(one: Tensor, other: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

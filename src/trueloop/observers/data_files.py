@@ -8,6 +8,7 @@ import json
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from itertools import combinations
 from time import thread_time
@@ -58,6 +59,7 @@ LEAST_LISTED: Final = 20  # rows
 FEW_PARTS: Final = 3  # of a file: training, validation, test
 FEW_WRONG: Final = 0.05  # of the files that a list names
 MANY_WRONG: Final = 0.2
+LETTERS: Final = 2  # in the name of a column that does not tell what it is: x, y, z, ax
 FEW_MORE: Final = 0.01  # rows: one file has lost some
 
 Split = Literal["training", "evaluation", ""]
@@ -95,6 +97,7 @@ class DataFilesObserver(Observer):
         began = thread_time()
         tables = self._read(began)
         self._tabular = {table.path for table in tables}
+        self._repeated = _repeated_names(self._tabular)
         if self._places:
             self.emit(TablesRead, None, len(self._places), len(tables))
         self._listed()
@@ -147,6 +150,8 @@ class DataFilesObserver(Observer):
         alike = len(common) >= ALIKE * max(len(first.columns), len(second.columns))
         if not (alike and self._copies(first, second)):  # copied rows in a different order are not out of step
             self._rows(first, second)
+        if alike and self._is_of_two_kinds(first, second):
+            return
         if not alike:
             self._keys(first, second)
             for table, other in ((first, second), (second, first)):
@@ -183,6 +188,18 @@ class DataFilesObserver(Observer):
                 self._differ(
                     Difference("orientation", name, before, after, 0.0, found_turn.how), second.path, *names, rows
                 )
+
+    def _is_of_two_kinds(self, first: Table, second: Table) -> bool:
+        """Whether the columns of two files mean different things although they have the same names, or none: those of
+        an accelerometer and a gyroscope."""
+        name, other = os.path.basename(first.path), os.path.basename(second.path)
+        if _kind(name) == _kind(other):
+            return False
+        if not self._repeated.isdisjoint((name, other)):
+            return True  # each folder has one file of each kind
+        telling = [column for column in first.names if len(column) > LETTERS]
+        told = first.named and second.named and len(telling) > 1  # besides a time
+        return not told and not (_split(name) and _split(other))
 
     def _is_used(self, column: str, others: list[str]) -> bool:
         """Whether the script names a column as often as the others, or names none and takes all that a header has."""
@@ -421,6 +438,18 @@ def _split(path: str) -> Split:
         if any(re.fullmatch(pattern, word) for word in words):
             return split  # type: ignore[return-value]
     return ""
+
+
+def _kind(name: str) -> str:
+    """'sales' of sales-2019.csv and of sales_train.csv."""
+    words = re.split(r"[^a-z]+", os.path.splitext(name)[0].lower())
+    return " ".join(word for word in words if word and not _split(word))
+
+
+def _repeated_names(paths: set[str]) -> set[str]:
+    """Names of files that are in more than one folder."""
+    counts = Counter(map(os.path.basename, paths))
+    return {name for name, count in counts.items() if count > 1}
 
 
 def _is_part(path: str) -> bool:
