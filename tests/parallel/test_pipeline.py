@@ -191,6 +191,21 @@ class Changing(nn.Module):
         return answer
 
 
+class Dropping(nn.Module):
+    """What dropout leaves goes through the blocks and past them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.enter, self.leave = nn.Linear(WIDTH, 8), nn.Linear(8, CLASSES)
+        self.dropout = nn.Dropout(0.5)
+        self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5)) for _ in range(2))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        start = self.dropout(self.enter(inputs))
+        answer: Tensor = self.leave(start + self.blocks[1](self.blocks[0](start)))
+        return answer
+
+
 class Backwards(Skipping):
     def forward(self, inputs: Tensor) -> Tensor:
         answer: Tensor = self.leave(self.blocks[0](self.blocks[1](self.enter(inputs))))
@@ -223,6 +238,7 @@ class Counting(Skipping):
 def test_what_is_no_chain_of_blocks_is_refused_with_what_to_type() -> None:
     cases: dict[str, dict[str, Any]] = {
         "stage 1 uses outputs of blocks of earlier stages": {"model": Skipping},
+        "random numbers drawn before the blocks are used after them": {"model": Dropping},
         "block 1 is not called in its order": {"model": Backwards},
         "its forward called 1 of its 2 blocks": {"model": Half},
         "BatchNorm, or another norm with running statistics": {"model": normed},

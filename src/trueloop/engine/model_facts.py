@@ -172,7 +172,7 @@ def _problems(recipe: Recipe, model: nn.Module, batch: Batch) -> dict[str, str]:
     blocks = len(blocks_of(model))
     refusals: dict[str, Callable[[], object]] = {
         "tp": lambda: plan_tensors(model, 2, recipe.tensor_plan),
-        "pp": lambda: refuse_no_chain(model, batch, blocks) if blocks > 1 else None,
+        "pp": lambda: refuse_no_chain(model, batch, blocks, values=False) if blocks > 1 else None,
     }
     problems = {}
     for way, refuse in refusals.items():

@@ -8,9 +8,9 @@ from trueloop.engine.call_model import call_model
 from trueloop.engine.recompute import blocks_of
 from trueloop.engine.stream_batches import StreamBatches
 from trueloop.errors import BadRecipe
-from trueloop.measure.model import keeps_statistics, restored_buffers
+from trueloop.measure.model import drops, keeps_statistics, restored_buffers
 from trueloop.measure.randomness import fence
-from trueloop.parallel.stages import Stages, find_break
+from trueloop.parallel.stages import Stages, find_break, find_early_draws
 from trueloop.parallel.strategy import Strategy
 from trueloop.torch_private.tensors import tensor_version
 
@@ -30,8 +30,9 @@ def check_stages(model: nn.Module, batches: Batches | StreamBatches, strategy: S
     refuse_no_chain(model, batches.micros(batch)[0], strategy.stages)
 
 
-def refuse_no_chain(model: nn.Module, batch: Batch, stages: int) -> None:
-    """Raises BadRecipe. The model and the random states are left as they were."""
+def refuse_no_chain(model: nn.Module, batch: Batch, stages: int, *, values: bool = True) -> None:
+    """Raises BadRecipe. The model and the random states are left as they were. `values`: there are numbers to compare,
+    not only shapes."""
     if any(map(keeps_statistics, model.modules())):
         raise _changing(model, "BatchNorm, or another norm with running statistics")
     split = Stages(model, blocks_of(model), stages)
@@ -41,6 +42,8 @@ def refuse_no_chain(model: nn.Module, batch: Batch, stages: int) -> None:
         with fence(), restored_buffers(model):
             model.train()
             find_break(split, lambda: call_model(model, batch.inputs))
+            if values and any(map(drops, model.modules())):
+                find_early_draws(split, lambda: call_model(model, batch.inputs))
             after = dict(model.named_buffers())
             changed = [name for name, old, version in before if _has_changed(after.get(name), old, version)]
     finally:

@@ -7,7 +7,7 @@ on each stage, and so is what comes after the last block, on the last one. Weigh
 """
 
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, final
 
 import torch
@@ -15,9 +15,10 @@ from torch import Tensor, nn
 
 from trueloop.errors import BadRecipe
 from trueloop.measure.graph import leaves_behind
+from trueloop.measure.randomness import seed_all
 from trueloop.measure.tensors import tensors_in
 
-__all__ = ["Stages", "find_break", "refuse_uneven"]
+__all__ = ["Stages", "find_break", "find_early_draws", "refuse_uneven"]
 
 
 class _Left(BaseException):
@@ -39,6 +40,7 @@ class Stages:
         self.each = len(blocks) // count
         self.stage = 0
         self.marks: list[Tensor] | None = None  # what skipped blocks hand on, where somebody wants to find it again
+        self.on_first: Callable[[], None] | None = None  # called before the first block of the stage
         self._hidden: Tensor | None = None
         self._next: int | None = None  # the block that must be called next; None: outside of `run`
         self._forwards = [block.forward for block in blocks]
@@ -98,6 +100,8 @@ class Stages:
             return self._handed_on(args[0])
         if number == first + self.each:
             raise _Left(args[0].contiguous())
+        if number == first and self.on_first is not None:
+            self.on_first()
         if number == first and self._hidden is not None:
             args = (self._hidden.clone(), *args[1:])  # a block may change what it is given in place
         result = forward(*args, **kwargs)
@@ -157,6 +161,26 @@ def find_break(stages: Stages, call: Callable[[], Any]) -> None:
                     hidden.requires_grad_(hidden.is_floating_point())
     finally:
         stages.marks, stages.stage = None, 0
+
+
+def find_early_draws(stages: Stages, call: Callable[[], Any]) -> None:
+    """Raises BadRecipe if a later stage uses numbers that are drawn before the blocks (dropout whose result is added
+    after them): each stage draws its own."""
+    stages.on_first = partial(seed_all, 0)
+    hidden: Tensor | None = None
+    try:
+        with torch.no_grad():
+            for stage in range(stages.count):
+                stages.stage, results = stage, []
+                for seed in (1, 2):
+                    seed_all(seed)
+                    results.append(stages.run(call, hidden))
+                one, other = ([each for each in tensors_in(result) if each.is_floating_point()] for result in results)
+                if stage and not all(torch.allclose(*pair, equal_nan=True) for pair in zip(one, other, strict=True)):
+                    raise _no_chain(stages.model, "random numbers drawn before the blocks are used after them")
+                hidden = results[0]
+    finally:
+        stages.on_first, stages.stage = None, 0
 
 
 def _no_chain(model: nn.Module, why: str) -> BadRecipe:
