@@ -470,7 +470,7 @@ def test_a_node_that_fails_is_told_there_and_the_other_ends_too(guilty: str, tmp
     assert ended[guilty].code == 1
     assert ended[guilty].err.count("ValueError: my own mistake") == 1
     assert victim.code == LOST
-    assert "another process is gone" in victim.err
+    assert "another process has ended" in victim.err
     assert "Traceback" not in victim.err
 
 
@@ -483,7 +483,7 @@ def test_a_refusal_on_all_processes_is_said_once(tmp_path: Path) -> None:
         tmp_path, "launch", "--nproc", "2", "--restarts", "2", "--", "train", "shared.py", "--name", "taken"
     )
     assert ended.code == 4
-    assert ended.err.count("holds a run already") == 1
+    assert ended.err.count("already holds a run") == 1
     assert "restart" not in ended.err.replace("up to 2 restarts", "")
 
 

@@ -70,7 +70,7 @@ def test_a_refusal_of_the_first_process_is_everybodys(tmp_path: Path) -> None:
     (tmp_path / "runs" / "taken" / "run.json").write_text('{"kind": "train"}', encoding="utf-8")
     done = launched(tmp_path, 2, "train", "shared.py", "--name", "taken")
     assert done.returncode != 0
-    assert "holds a run already" in done.stderr
+    assert "already holds a run" in done.stderr
 
 
 def test_alone_the_folder_is_ones_own(tmp_path: Path) -> None:
