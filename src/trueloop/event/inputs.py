@@ -16,7 +16,7 @@ __all__ += [
     "TokensCounted",
     "UnknownSymbols",
 ]
-__all__ += ["BoxCorners", "BoxesCompared", "OwnTargetColumn"]
+__all__ += ["BoxCorners", "BoxesCompared", "OwnTargetColumn", "WindowEndsInTarget"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,3 +371,14 @@ class OwnTargetColumn(Event):
     values: int = 0
     new_rows: int = 0  # evaluated rows with one of these values
     contrary: int = 0  # of them: with a different label
+
+
+@dataclass(frozen=True, slots=True)
+class WindowEndsInTarget(Event):
+    """In a recorded training step the first number of each target is the last number of its input, and the inputs are
+    windows of a series. `place`: where the loss compares them."""
+
+    window: int  # numbers along time
+    horizon: int  # numbers in a target
+    rows: int
+    overlaps: int  # pairs of rows that share a stretch of the series

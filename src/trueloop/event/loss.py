@@ -6,7 +6,8 @@ from typing import Literal
 from trueloop.event.base import Event, Place
 
 __all__ = ["FittedColumn", "LossAgainstChance", "LossComputed", "LossCurve", "NotFinite", "PredictionsFitted"]
-__all__ += ["CtcTargetsRead", "ReturnsCredited", "RiskSetsByRow", "RiskSetsTested", "TargetsBootstrapped"]
+__all__ += ["ContrastivePairsRead", "CtcTargetsRead", "ReturnsCredited", "RiskSetsByRow", "RiskSetsTested"]
+__all__ += ["TargetsBootstrapped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,3 +172,16 @@ class CtcTargetsRead(Event):
     targets: int
     blanks: int  # of them: equal to the index of the blank
     classes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ContrastivePairsRead(Event):
+    """The positives of a contrastive loss on a square table of similarities, in a recorded training step. `place`:
+    where they are taken."""
+
+    rows: int
+    pairs: Literal["neighbors", "halves"]  # row 2i with 2i + 1, or row i with i + rows / 2
+    positives: float
+    """Their mean similarity, less that of all other pairs, in standard errors."""
+    others: float  # the same of the pairs of the other kind
+    unrelated: float  # the largest of pairs of neither kind: neighbors that are no pair, rows at other distances

@@ -7,7 +7,7 @@ from trueloop.event.base import Event, Place
 
 __all__ = ["ActivationsMeasured", "BatchIndependenceTested", "CausalityTested", "Forward", "HiddenPart"]
 __all__ += ["IdenticalUnits", "LayerActivations", "LayerBuiltInForward", "LooseTensor", "ModelExamined", "ModelSeen"]
-__all__ += ["InputInfluenceTested", "LatentsMeasured", "OutputsCompared", "TieBroken"]
+__all__ += ["ColumnsScored", "InputInfluenceTested", "LatentsMeasured", "OutputsCompared", "TieBroken"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,3 +220,13 @@ class LatentsMeasured(Event):
     active: int  # latents whose distribution differs from a standard normal one by more than 0.01 nats
     divergence: float  # mean over latents of that difference, in nats
     rows: int  # samples
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnsScored(Event):
+    """A computed value [samples, columns] is squared in a recorded training step, as in the density of a normal
+    distribution, and some of its columns are data. `place`: where it is squared."""
+
+    columns: int
+    unchanged: int  # of them: equal to a column of the data, in every sample
+    rows: int

@@ -2,7 +2,8 @@
 
 The mean of the labels of a group, written into each row of the group, is such a column: a mean of 0 or 1 says that all
 labels of the group are the same, and the row's own label is one of them. Between these ends the share of a label grows
-in proportion to the value, because it is the value.
+with the value: in proportion to it, because it is the value, or, where means of small groups are drawn to the mean of
+all rows, less regularly.
 """
 
 from typing import Final, NamedTuple
@@ -22,6 +23,7 @@ SHARE: Final = 0.1  # of all training rows
 FREQUENT: Final = 4  # values with so many rows that the share of a label can be seen
 MIXED: Final = (0.2, 0.8)  # share of a label at a value that has both
 STRAIGHT: Final = 0.15  # distance of these shares from a line
+GROWING: Final = 0.8  # or their correlation with the values: one value of a smoothed mean belongs to one group size
 
 
 class PureColumn(NamedTuple):
@@ -47,7 +49,7 @@ def _pure(column: int, values: Tensor, labels: Tensor, new_values: Tensor, new_l
     ends = torch.unique(labels)
     shares = torch.zeros(len(distinct), dtype=torch.double).index_add(0, group, (labels == ends[1]).double()) / sizes
     frequent = sizes >= GROUP
-    if not _is_proportional(distinct[frequent].double(), shares[frequent]):
+    if not _grow_together(distinct[frequent].double(), shares[frequent]):
         return None
     totals = [0, 0, 0, 0]  # rows, values, new rows, contrary ones
     kinds = 0
@@ -66,10 +68,12 @@ def _pure(column: int, values: Tensor, labels: Tensor, new_values: Tensor, new_l
     return PureColumn(column, *totals) if kinds >= 2 and totals[0] >= SHARE * len(values) else None
 
 
-def _is_proportional(values: Tensor, shares: Tensor) -> bool:
-    """The share of a label is a rising line over the values: these are means of labels, perhaps scaled."""
+def _grow_together(values: Tensor, shares: Tensor) -> bool:
+    """The share of a label rises with the values: these are means of labels, perhaps scaled or smoothed."""
     if len(values) < FREQUENT or not bool(((shares > MIXED[0]) & (shares < MIXED[1])).any()):
         return False
     x, y = values - values.mean(), shares - shares.mean()
     slope = float(x @ y) / float(x @ x)
-    return slope > 0 and bool((y - slope * x).abs().max() <= STRAIGHT)
+    if slope <= 0:
+        return False
+    return bool((y - slope * x).abs().max() <= STRAIGHT) or float(x @ y) >= GROWING * float(x.norm() * y.norm())

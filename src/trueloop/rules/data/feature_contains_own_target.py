@@ -3,8 +3,9 @@
 What it sees
 ------------
 Values of an input column have one and the same label in all training rows that have them: some values the one label,
-some the other, without an exception in dozens of rows. Between them the share of a label grows in proportion to the
-value. Evaluated rows with exactly these values have all labels.
+some the other, without an exception in dozens of rows. Between them the share of a label grows with the value: in
+proportion, or less regularly where means of small groups are smoothed. Evaluated rows with exactly these values have
+all labels.
 
 Why it hurts
 ------------
