@@ -52,6 +52,7 @@ __all__ = ["DataFilesObserver"]
 MOST_FILES: Final = 48
 MOST_BYTES: Final = 2**25  # of all files
 LARGEST: Final = 2**24
+MOST_MODULES: Final = 40  # of the user's that are searched for an alphabet
 SECONDS: Final = 4.0  # of the processor, to read and to compare
 ALIKE: Final = 0.6  # of the columns: two files of one kind
 SMALL: Final = 2**18  # bytes of a list of files
@@ -345,10 +346,13 @@ class DataFilesObserver(Observer):
 
     def _alphabets(self, tables: list[Table]) -> None:
         """For each text, whether its letters are in an alphabet that the script spells out."""
-        places = {self._places[table.path] for table in tables}
+        texts = [table for table in tables if any(column.words is not None for column in table.columns)]
+        places = {self._places[table.path] for table in texts}
         modules = tuple(sorted({path for place in places for path in (place.path, *_users_modules(place))}))
-        spelled = {each for path in modules for each in alphabets(source_of(path).tree)}
-        for table in tables:
+        readers = sorted({place.path for place in places})
+        parsed = dict.fromkeys((*readers, *modules))  # the modules that open files first
+        spelled = {each for path in list(parsed)[:MOST_MODULES] for each in alphabets(source_of(path).tree)}
+        for table in texts:
             letters = known_letters(spelled, table)
             if letters is not None:
                 place, name = self._places[table.path], os.path.basename(table.path)
