@@ -3,6 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 # The tests fork warm children and run two at a time: one thread each is fastest and reproducible.
 export OMP_NUM_THREADS ?= 1
+# Tests start thousands of processes: each would compile all of our modules anew where this is set in the environment.
+export PYTHONDONTWRITEBYTECODE :=
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
