@@ -31,6 +31,7 @@ from trueloop.claims.tensor_digest import digest_of_all
 from trueloop.data.source import tensors_in
 from trueloop.doctor.launch import Program, find_module, find_script, run
 from trueloop.event import Place
+from trueloop.measure.tensors import storage_address
 from trueloop.taps.bus import StopTheRun
 from trueloop.taps.place import frame_here, is_direct, place_in
 from trueloop.torch_private.dataloader import LoaderIterator, batches_yielded, index_sampler, iterated_dataset
@@ -226,8 +227,8 @@ class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _arrived(self, inputs: list[Tensor], values: Any) -> int:
         """Of inputs that no operation computed: tensors from a file, numpy or a worker; plain numbers."""
-        foreign = [tensor for tensor in inputs if _memory(tensor) not in self._known]
-        self._known.update(map(_memory, foreign))
+        foreign = [tensor for tensor in inputs if storage_address(tensor) not in self._known]
+        self._known.update(map(storage_address, foreign))
         return zlib.crc32(repr(list(_numbers(values))).encode(), digest_of_all(foreign))
 
     def _record(self, func: Any, inputs: list[Tensor], outputs: list[Tensor], arrived: int, draws: bool) -> None:
@@ -238,7 +239,7 @@ class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _is_raw(self, name: str, inputs: list[Tensor], outputs: list[Tensor]) -> bool:
         """torch.empty returns uninitialized memory: results computed from it mean nothing until it is overwritten."""
-        memories = {_memory(tensor) for tensor in outputs}
+        memories = {storage_address(tensor) for tensor in outputs}
         self._known |= memories
         if "empty" in name or name == "aten::resize_":
             self._raw |= memories
@@ -246,18 +247,11 @@ class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
         first = outputs[0]
         complete = first.layout is torch.strided and first.nbytes >= first.untyped_storage().nbytes()
         fills = complete and name.removeprefix("aten::").split(".")[0] in FILLS
-        if fills or not any(_memory(tensor) in self._raw for tensor in inputs):
+        if fills or not any(storage_address(tensor) in self._raw for tensor in inputs):
             self._raw -= memories
             return False
         self._raw |= memories
         return True
-
-
-def _memory(tensor: Tensor) -> int:
-    try:
-        return tensor.untyped_storage().data_ptr()
-    except (NotImplementedError, RuntimeError):  # meta, fake and sparse tensors have none
-        return 0
 
 
 def _numbers(value: Any) -> Iterator[Any]:

@@ -12,6 +12,7 @@ from torch import Size, Tensor
 from torch.overrides import TorchFunctionMode
 
 from trueloop.data.source import tensors_in
+from trueloop.measure.tensors import storage_address
 
 __all__ = ["RefuseValueReads", "ValueRead"]
 
@@ -56,17 +57,9 @@ class RefuseValueReads(TorchFunctionMode):
 
     def _follow(self, tensors: Iterable[Tensor]) -> None:
         for tensor in tensors:
-            if place := _memory_of(tensor):
+            if place := storage_address(tensor):
                 self.memory.add(place)
                 self.kept.append(tensor)
 
     def _depends(self, tensor: Tensor) -> bool:
-        return _memory_of(tensor) in self.memory
-
-
-def _memory_of(tensor: Tensor) -> int:
-    """0: none of its own, as that of a sparse tensor."""
-    try:
-        return tensor.untyped_storage().data_ptr()
-    except (NotImplementedError, RuntimeError):  # sparse, meta and fake tensors have no storage to read
-        return 0
+        return storage_address(tensor) in self.memory

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 __all__ = ["dense", "evenly_spaced", "is_plain", "is_readable", "memory_of", "read_numbers", "same_memory"]
-__all__ += ["mean_of", "on_host", "tensors_in"]
+__all__ += ["mean_of", "on_host", "storage_address", "tensors_in"]
 
 _PLAIN: Final = (int, float, str, type(None), torch.dtype)  # first: the question for a Mapping is slow
 LARGEST_COPY: Final = 1 << 22  # elements
@@ -73,12 +73,17 @@ def read_numbers(numbers: list[Tensor]) -> list[float]:
     return values
 
 
-def memory_of(tensor: Tensor) -> int:
-    """The address of its storage; its identity where it has none (meta, sparse and opaque tensors)."""
+def storage_address(tensor: Tensor) -> int:
+    """0: it has none to read, as meta, fake, sparse and opaque tensors."""
     try:
-        return tensor.untyped_storage().data_ptr() or id(tensor)
+        return tensor.untyped_storage().data_ptr()
     except (NotImplementedError, RuntimeError):  # torch raises either, by the kind of tensor
-        return id(tensor)
+        return 0
+
+
+def memory_of(tensor: Tensor) -> int:
+    """The address of its storage; its identity where it has none."""
+    return storage_address(tensor) or id(tensor)
 
 
 def same_memory(one: Tensor, other: Tensor) -> bool:
