@@ -1,14 +1,11 @@
-"""The front: a README of one screen, a picture made from real output, figures with their origin, links that lead."""
+"""The front: a README of one screen, a picture made from real output, links that lead."""
 
 from __future__ import annotations
 
 import re
-import subprocess
 import tomllib
-from datetime import date
 from pathlib import Path
 
-import pytest
 import yaml
 
 from tests.test_examples import EXPECTED
@@ -56,41 +53,6 @@ def test_the_picture_shows_the_findings_of_the_broken_example_and_fetches_nothin
     assert codes == set(re.findall(r"\b[A-Z]{3}\d{3}(?= [a-z])", shown)), "run `make pictures`"
     assert "url(http" not in svg
     assert "href" not in svg
-
-
-# -- figures --
-
-SECTIONS = re.split(r"^#{2,3} ", (DOCS / "evidence.md").read_text(encoding="utf-8"), flags=re.M)[1:]
-
-
-@pytest.mark.parametrize("section", SECTIONS, ids=lambda text: text.partition("\n")[0])
-def test_a_section_of_evidence_begins_with_its_command_date_and_commit(section: str) -> None:
-    origin = section.split("\n\n")[1]
-    assert origin.startswith("Measured by `")
-    for command in re.findall(r"`([^`]+)`", origin):
-        assert _is_here(command), f"{command} is not a command of this repository"
-    days = [date.fromisoformat(day) for day in re.findall(r"\d{4}-\d\d-\d\d", origin)]
-    commits = re.findall(r"commit ([0-9a-f]{8})", origin)
-    assert days
-    assert commits
-    for commit in commits:
-        if (day := _day_of(commit)) is not None:
-            assert day in days, f"{commit} is of {day}"
-
-
-def _is_here(command: str) -> bool:
-    program, target = command.split()[:2]
-    if program == "make":
-        return f"\n{target}:" in MAKEFILE
-    if target == "-m":
-        return (ROOT / (command.split()[2].replace(".", "/") + ".py")).is_file()
-    return (ROOT / target).is_file()
-
-
-def _day_of(commit: str) -> date | None:
-    """None: there is no such history here, for example in a copy of the files."""
-    asked = subprocess.run(["git", "show", "-s", "--format=%as", commit], cwd=ROOT, capture_output=True, text=True)
-    return date.fromisoformat(asked.stdout.strip()) if asked.returncode == 0 else None
 
 
 # -- what is written in two places --

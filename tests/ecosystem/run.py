@@ -29,6 +29,7 @@ from typing import Any, Final
 from tests.ecosystem.checkout import NotMirrored, check_out
 from tests.ecosystem.compare import first_difference
 from tests.ecosystem.data import prepare
+from tests.site.figures import measured_line
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -310,8 +311,8 @@ def show(answer: Answer) -> None:
         print(f"    {line}", flush=True)
 
 
-def page(answers: list[Answer]) -> str:
-    """The table as a page of the documentation."""
+def page(answers: list[Answer], part: str) -> str:
+    """The table as a page of the documentation; `part` says which rows are of this run, if not all."""
     rows = []
     for answer in answers:
         if not answer.skipped:
@@ -334,7 +335,7 @@ def page(answers: list[Answer]) -> str:
         "plain.\n\n"
         "| script | exit code and numbers | errors and warnings, and why they are right | time |\n|---|---|---|---|\n"
         + "\n".join(rows)
-        + "\n"
+        + f"\n\n{measured_line('make ecosystem', part)}\n"
         + ("\nNot run:\n\n" + "\n".join(skipped) + "\n" if skipped else "")
     )
 
@@ -373,7 +374,8 @@ def main() -> int:
             show(answers[-1])
     if options.write:
         known = [recalled(script) for script in read_scripts([])]
-        options.write.write_text(page([answer for answer in known if answer is not None]), encoding="utf-8")
+        part = f"rows named {' or '.join(options.only)}; the others are older" if options.only else ""
+        options.write.write_text(page([answer for answer in known if answer is not None], part), encoding="utf-8")
     ran = [answer for answer in answers if not answer.skipped]
     bad = [answer for answer in ran if not answer.good]
     unexpected = sum(answer.unexpected for answer in ran)

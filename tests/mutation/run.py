@@ -32,6 +32,7 @@ from torch import nn
 
 from tests.conftest import check_script, in_child
 from tests.mutation.mutations import MUTATIONS, Mutation
+from tests.site.figures import measured_line
 from trueloop.finding import Severity
 
 SCRIPTS = sorted((Path(__file__).parent / "scripts").glob("[a-z]*.py"))
@@ -151,7 +152,8 @@ def page(answers: list[Answer], originals: dict[str, tuple[str, ...]]) -> str:
     return (
         "# Mutation proof\n\nWritten by `make mutate`: mechanical bugs, put into healthy scripts by rewriting their "
         "syntax trees.\n\n"
-        f"{text}\n\n● caught · ○ missed · = same weights as the original and nothing found · × fails by itself. One "
+        f"{text} {measured_line('make mutate')}\n\n"
+        "● caught · ○ missed · = same weights as the original and nothing found · × fails by itself. One "
         "sign for each place "
         f"where the mutation can be made.\n\n{matrix(answers, originals)}\n\n## Missed\n\n"
         + ("\n".join(missed) or "None.")

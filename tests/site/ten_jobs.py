@@ -9,6 +9,7 @@ from tests.engine.strangers.jobs import Job, lines_of
 
 PAGE: Final = Path(__file__).parent.parent.parent / "docs" / "coming-from.md"
 BEGIN, END = "<!-- jobs -->\n", "<!-- end of jobs -->"
+COUNTED: Final = "Counted by `python -m tests.site.ten_jobs`; a test compares."
 JOBS: Final = {
     "binary": "two classes",
     "regression": "regression",
@@ -34,7 +35,7 @@ def table() -> str:
 
 def page_with_table(text: str) -> str:
     before, _, rest = text.partition(BEGIN)
-    return f"{before}{BEGIN}\n{table()}\n\n{END}{rest.partition(END)[2]}"
+    return f"{before}{BEGIN}\n{table()}\n\n{COUNTED}\n\n{END}{rest.partition(END)[2]}"
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import pytest
 
 from tests.conftest import in_child
 from tests.docs_blocks import DOCS, python_blocks
+from tests.engine.strangers.jobs import table as table_of_all_jobs
 from tests.frameworks.running import PYTHON as FRAMEWORKS
 from tests.site.ten_jobs import JOBS, PAGE, page_with_table
 
@@ -64,3 +65,8 @@ def test_the_table_counts_the_lines_of_ten_jobs() -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert text == page_with_table(text), "run `make docs`"
     assert PAGE.parent == DOCS
+
+
+def test_the_page_of_all_jobs_counts_their_lines() -> None:
+    page = (DOCS / "training" / "beside-lightning.md").read_text(encoding="utf-8")
+    assert table_of_all_jobs() in page, "the lines have changed: `python -m tests.engine.strangers.jobs`"

@@ -66,12 +66,13 @@ def lines_of(file: Path) -> int:
     return sum(bool(line.strip()) and not line.strip().startswith("#") for line in text.splitlines())
 
 
-def main() -> None:
-    print("| job | trueloop | plain PyTorch | Lightning |\n|---|---|---|---|")
+def table() -> str:
+    lines = ["| job | trueloop | plain PyTorch | Lightning |", "|---|---|---|---|"]
     for job in (*JOBS, Job(SCRIPT)):
-        lines = [lines_of(job.folder / f"{name}.py") for name in ("recipe", "plain", "lightning_version")]
-        print(f"| {job.name} | {' | '.join(map(str, lines))} |")
+        counts = [lines_of(job.folder / f"{name}.py") for name in ("recipe", "plain", "lightning_version")]
+        lines.append(f"| {job.name} | {' | '.join(map(str, counts))} |")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
-    main()
+    print(table())
