@@ -82,7 +82,7 @@ def add_limits(parser: Parser) -> None:
         ("--timeout", "TIME", duration, "10s", "to receive a request, to answer it, and to read the answer (10s)"),
         ("--grace", "TIME", duration, "10s", "from SIGTERM to the end (10s)"),
         ("--connections", "N", whole_number(), "1000", "open connections; requests on further ones get 503 (1000)"),
-        ("--per-client", "N", whole_number(), "500", "open connections of one address: raise it behind a proxy (500)"),
+        ("--per-client", "N", whole_number(), "500", "connections or gRPC calls of an address; of a proxy more (500)"),
     ):
         limits.add_argument(name, metavar=metavar, type=kind, default=default, help=help)
 

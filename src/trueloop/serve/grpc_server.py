@@ -9,7 +9,8 @@ import asyncio
 import sys
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from typing import Any, Final, final
@@ -23,17 +24,18 @@ from trueloop.serve.app import CLOSED, FAILED, HEADERS, NO_KEY
 from trueloop.serve.grpc_messages import METHODS, SERVICE, build_messages
 from trueloop.serve.inputs import Inputs
 from trueloop.serve.kserve import Infer, answer_tensors, model_metadata, wanted_tensors
-from trueloop.serve.limits import Refused
+from trueloop.serve.limits import RETRY, Refused
 from trueloop.serve.metrics import GRPC, GRPC_INFER
 from trueloop.serve.service import INLINE, Service
 
 __all__ = ["GrpcServer", "infer_of"]
 
-OPEN: Final = frozenset(("ServerLive", "ServerReady"))  # Methods without an API key
+OPEN: Final = frozenset(("ServerLive", "ServerReady"))  # Methods without an API key, answered beyond the limits too
 CODES: Final[Mapping[int, grpc.StatusCode]] = {
     400: grpc.StatusCode.INVALID_ARGUMENT,
     401: grpc.StatusCode.UNAUTHENTICATED,
     404: grpc.StatusCode.NOT_FOUND,
+    408: grpc.StatusCode.DEADLINE_EXCEEDED,
     422: grpc.StatusCode.INVALID_ARGUMENT,
     429: grpc.StatusCode.RESOURCE_EXHAUSTED,
     503: grpc.StatusCode.UNAVAILABLE,
@@ -62,6 +64,7 @@ class GrpcServer:
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self.messages = build_messages()
         self.server: grpc.aio.Server | None = None
+        self.calls: Counter[str] = Counter()  # Open calls by address
         self.answers: dict[str, Answer] = {
             "ServerLive": self._server_live,
             "ServerReady": self._server_ready,
@@ -88,8 +91,9 @@ class GrpcServer:
             "grpc.keepalive_time_ms": patience,  # a caller that reads nothing does not answer the ping either
             "grpc.keepalive_timeout_ms": patience,
         }
-        server = grpc.aio.server(options=list(options.items()), maximum_concurrent_rpcs=limits.connections)
-        handlers = {name: grpc.unary_unary_rpc_method_handler(partial(self._handle, name)) for name in METHODS}
+        server = grpc.aio.server(options=list(options.items()), maximum_concurrent_rpcs=2 * limits.connections)
+        # As streams, so that a call is counted from its first byte on, and not only when its message is complete.
+        handlers = {name: grpc.stream_unary_rpc_method_handler(partial(self._handle, name)) for name in METHODS}
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
         try:
             server.add_insecure_port(self.address)
@@ -106,13 +110,15 @@ class GrpcServer:
 
     # -- around every method --
 
-    async def _handle(self, name: str, body: bytes, context: Any) -> bytes:
+    async def _handle(self, name: str, messages: AsyncIterator[bytes], context: Any) -> bytes:
         begun, status = time.perf_counter(), 200
-        stack = ExitStack()  # what the answer holds until it is sent
+        stack = ExitStack()  # what the call holds until its answer is sent
         context.add_done_callback(lambda _: stack.close())
         try:
+            self._count(name, _address(context.peer()), stack)
             self._check_key(name, context)
-            answer = await self._answer(name, body)
+            # These two ask for nothing; waiting for their message would give a crowd more to hold.
+            answer = await self._answer(name, b"" if name in OPEN else await self._message(messages))
             stack.enter_context(self.service.unread.share()).take(len(answer))
             return answer
         except Refused as refused:
@@ -132,6 +138,33 @@ class GrpcServer:
             if self.log is not None:
                 self.log(f"gRPC {name} {status} {seconds * 1e3:.1f} ms")
         raise AssertionError("abort() raises")
+
+    def _count(self, name: str, client: str, stack: ExitStack) -> None:
+        """As connections of HTTP are counted, but calls: a client has many of them on one connection."""
+        self.calls[client] += 1
+        stack.callback(self._uncount, client)
+        limits = self.service.limits
+        if name in OPEN:
+            return
+        if self.calls[client] > limits.per_client:
+            raise Refused(429, "You have too many open calls: try again in a second.", RETRY)
+        if self.calls.total() > limits.connections:
+            raise Refused(503, "The server has too many open calls: try again in a second.", RETRY)
+
+    def _uncount(self, client: str) -> None:
+        self.calls[client] -= 1
+        if not self.calls[client]:
+            del self.calls[client]
+
+    async def _message(self, messages: AsyncIterator[bytes]) -> bytes:
+        seconds = self.service.limits.timeout
+        try:
+            async with asyncio.timeout(seconds):
+                return await anext(messages)
+        except StopAsyncIteration:
+            raise Refused(400, "The call has no message.") from None
+        except TimeoutError:
+            raise Refused(408, f"The message was not sent within {seconds:g} seconds.") from None
 
     def _check_key(self, name: str, context: Any) -> None:
         metadata = {
@@ -196,6 +229,11 @@ class GrpcServer:
             else:
                 getattr(added.contents, CONTENTS[kind]).extend(array.reshape(-1).tolist())
         return answer
+
+
+def _address(peer: str) -> str:
+    """`ipv4:10.0.0.1:50000` without the port, which is another one for each connection."""
+    return peer.rpartition(":")[0] if peer.startswith("ip") else peer
 
 
 def infer_of(request: Any, inputs: Inputs) -> Infer:
