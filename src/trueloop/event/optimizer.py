@@ -7,7 +7,8 @@ from typing import Final, Literal
 from trueloop.event.base import Event, Place
 
 __all__ = ["SCALE_FREE", "DecaySeen", "FreezingIgnored", "FrozenMoved", "FrozenStatisticsMoved", "FrozenWeights"]
-__all__ += ["LoaderTrained", "OptimizerIdle", "OptimizerRebuilt", "ParameterAccount", "ParametersAccounted"]
+__all__ += ["LoaderTrained", "OpponentMoved", "OptimizerIdle", "OptimizerRebuilt", "ParameterAccount"]
+__all__ += ["ParametersAccounted"]
 __all__ += ["PlateauStepped", "ScheduleBuilt", "ScheduleEnded", "ScheduleStepped", "Stepped", "WeightCopies"]
 __all__ += ["WeightMove", "WeightsMoved"]
 
@@ -77,6 +78,25 @@ class OptimizerIdle(Event):
     backwards: int  # backward calls that reached its parameters
     cleared: int  # times the gradients were cleared before the next one
     backward_place: Place | None
+
+
+@dataclass(frozen=True, slots=True)
+class OpponentMoved(Event):
+    """Steps of an optimizer that moved a model after a loss that pushes all its outputs to one side, on inputs that
+    other weights computed; and steps after other backward calls, which push its outputs both ways. First steps only."""
+
+    optimizer: int
+    name: str
+    model: str  # that was moved
+    values: int  # of its parameters
+    steps: int  # after these backward calls
+    up: int  # of them: all outputs were pushed up
+    down: int
+    backward: Place | None  # of these steps
+    own_steps: int  # after the model's own backward calls
+    both_ways: int  # of them: outputs were pushed both ways, and nothing that computed its inputs was trained
+    own_backward: Place | None
+    same: bool  # one optimizer takes all these steps
 
 
 @dataclass(frozen=True, slots=True)

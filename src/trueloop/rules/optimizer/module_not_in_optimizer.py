@@ -45,7 +45,7 @@ _Found = dict[int, tuple[str, list[str], int, Place | None]]  # by model: its na
 
 class ModuleNotInOptimizer(Rule, code="OPT116", severity=Severity.ERROR):
     not_applicable = "no training step was recorded"
-    explained_by = ("optimizer-holds-old-parameters", "parameters-not-in-optimizer")
+    explained_by = ("optimizer-holds-old-parameters", "optimizer-holds-opponent", "parameters-not-in-optimizer")
 
     def __init__(self) -> None:
         self._built: Place | None = None
