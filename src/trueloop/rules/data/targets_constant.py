@@ -38,6 +38,7 @@ LEAST_CALLS: Final = 4
 
 class TargetsConstant(Rule, code="DAT117", severity=Severity.ERROR):
     not_applicable = "no loss function with a target was called"
+    explained_by = ("mask-used-as-indices",)
 
     def __init__(self) -> None:
         self._events: list[TargetsSummarized] = []
