@@ -10,6 +10,7 @@ from tests.engine.strangers.jobs import Job, lines_of
 PAGE: Final = Path(__file__).parent.parent.parent / "docs" / "coming-from.md"
 BEGIN, END = "<!-- jobs -->\n", "<!-- end of jobs -->"
 COUNTED: Final = "Counted by `python -m tests.site.ten_jobs`; a test compares."
+VERSIONS: Final = ("recipe", "plain", "lightning_version", "trainer_version")
 JOBS: Final = {
     "binary": "two classes",
     "regression": "regression",
@@ -25,10 +26,10 @@ JOBS: Final = {
 
 
 def table() -> str:
-    lines = ["| job | trueloop | plain PyTorch | Lightning |", "|---|---|---|---|"]
+    lines = ["| job | trueloop | plain PyTorch | Lightning | HF Trainer |", "|---|---|---|---|---|"]
     for name, words in JOBS.items():
         folder = Job(name).folder
-        counts = [lines_of(folder / f"{version}.py") for version in ("recipe", "plain", "lightning_version")]
+        counts = [lines_of(folder / f"{version}.py") for version in VERSIONS]
         lines.append(f"| {words} (`{name}`) | {' | '.join(map(str, counts))} |")
     return "\n".join(lines)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import runpy
@@ -14,6 +15,7 @@ import pytest
 
 from tests.conftest import in_child
 from tests.docs_blocks import DOCS, python_blocks
+from tests.engine.strangers.jobs import Job
 from tests.engine.strangers.jobs import table as table_of_all_jobs
 from tests.frameworks.running import PYTHON as FRAMEWORKS
 from tests.site.ten_jobs import JOBS, PAGE, page_with_table
@@ -29,6 +31,13 @@ def write(folder: Path, code: str) -> Path:
 
 def accuracy(printed: str) -> float:
     return float(re.findall(r"accuracy ([\d.]+)", printed)[-1])
+
+
+def python_with(package: str) -> str:
+    python = sys.executable if find_spec(package) else str(FRAMEWORKS)
+    if not Path(python).is_file():
+        pytest.skip(f"{package} is not installed: `make frameworks`")
+    return python
 
 
 @pytest.mark.parametrize("code", [PLAIN, TRUELOOP], ids=["plain", "trueloop"])
@@ -51,13 +60,39 @@ def test_the_job_is_learned(code: str, tmp_path: Path, capfd: pytest.CaptureFixt
     ids=["lightning", "trainer", "accelerate"],
 )
 def test_the_job_is_learned_in_a_framework(package: str, code: str, tmp_path: Path) -> None:
-    python = sys.executable if find_spec(package) else str(FRAMEWORKS)
-    if not Path(python).is_file():
-        pytest.skip(f"{package} is not installed: `make frameworks`")
+    python = python_with(package)
     script = write(tmp_path, code)
     done = subprocess.run([python, script.name], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert accuracy(done.stdout) > 0.9
+
+
+LOSSES = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from plain import main as plain
+from trainer_version import main as trainer
+print("losses", json.dumps([plain(), trainer()]))
+"""
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_the_version_of_a_job_for_the_trainer_is_python(name: str) -> None:
+    file = Job(name).folder / "trainer_version.py"
+    compile(file.read_text(encoding="utf-8"), str(file), "exec")
+
+
+@pytest.mark.long  # importing transformers takes many seconds
+@pytest.mark.parametrize("name", JOBS)
+def test_the_losses_of_a_job_in_the_trainer_are_those_of_the_plain_loop(name: str, tmp_path: Path) -> None:
+    command = [python_with("transformers"), "-c", LOSSES, str(Job(name).folder)]
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    plain, trainer = json.loads(done.stdout.rpartition("losses ")[2])
+    assert len(plain) >= 20
+    assert trainer == pytest.approx(plain, rel=2e-4, abs=1e-5)
+    assert list((tmp_path / "out").glob("checkpoint-*"))
 
 
 def test_the_table_counts_the_lines_of_ten_jobs() -> None:

@@ -24,7 +24,7 @@ SCRIPT: Final = "session"  # Its recipe.py is a plain loop inside trueloop.sessi
 
 @dataclass(frozen=True)
 class Job:
-    """A folder: job.py is shared by recipe.py, plain.py and lightning.py."""
+    """A folder: job.py is shared by recipe.py, plain.py, lightning_version.py and, in ten jobs, trainer_version.py."""
 
     name: str
 

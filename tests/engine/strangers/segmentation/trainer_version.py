@@ -1,0 +1,39 @@
+import torch
+import torch.nn.functional as F
+from job import CLASSES, net, splits
+from torch import nn
+from torch.utils.data import TensorDataset, default_collate
+from torchmetrics.functional.classification import multiclass_accuracy, multiclass_jaccard_index
+from transformers import Trainer, TrainingArguments, set_seed
+
+
+class Job(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.model = net()
+
+    def forward(self, x, labels):
+        logits = self.model(x)
+        return {"loss": F.cross_entropy(logits, labels), "logits": logits}
+
+
+def collate(rows):
+    return dict(zip(("x", "labels"), default_collate(rows)))
+
+
+def metrics(answers):
+    output, labels = map(torch.as_tensor, answers)
+    return {"accuracy": multiclass_accuracy(output, labels, CLASSES, "micro").item(), "miou": multiclass_jaccard_index(output, labels, CLASSES).item()}
+
+
+def main() -> list[float]:
+    set_seed(0)
+    train, valid = (TensorDataset(*part) for part in splits())
+    arguments = TrainingArguments(
+        "out", num_train_epochs=5, per_device_train_batch_size=16, learning_rate=1e-2, lr_scheduler_type="constant", max_grad_norm=0.0,
+        train_sampling_strategy="sequential", logging_steps=1, eval_strategy="steps", eval_steps=5, save_steps=5, save_total_limit=2,
+        load_best_model_at_end=True, metric_for_best_model="miou", greater_is_better=True, report_to=[], use_cpu=True, disable_tqdm=True,
+    )  # fmt: skip
+    trainer = Trainer(Job(), arguments, collate, train, valid, compute_metrics=metrics)
+    trainer.train()
+    return [row["loss"] for row in trainer.state.log_history if "loss" in row]
