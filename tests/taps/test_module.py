@@ -27,6 +27,9 @@ class _Listener:
     def inner_call_ended(self, call: InnerCall) -> None:
         self.heard.append((type(call.module).__name__,))
 
+    def criterion_ended(self, call: ModuleCall) -> None:
+        self.heard.append((type(call.module).__name__, "criterion"))
+
 
 def _heard(use: Callable[[Bus], None]) -> list[tuple[Any, ...]]:
     def work() -> list[tuple[Any, ...]]:
@@ -103,3 +106,78 @@ def test_what_a_transform_or_a_trace_calls_is_not_told() -> None:
         torch.jit.trace(model, torch.ones(1, 2), check_trace=False)  # type: ignore[no-untyped-call]
 
     assert _heard(use) == []
+
+
+class _Criterion(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.MSELoss()
+
+    def forward(self, model: nn.Module, rows: torch.Tensor) -> torch.Tensor:
+        loss: torch.Tensor = self.inner(model(rows), rows)
+        return loss
+
+
+class _Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(2, 2)
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        return self._through(rows)
+
+    def _through(self, rows: torch.Tensor) -> torch.Tensor:
+        output: torch.Tensor = self.layer(rows)
+        return output
+
+
+def _names(heard: list[tuple[Any, ...]]) -> list[str]:
+    return [f"{call[0]} criterion" if call[1:] == ("criterion",) else call[0] for call in heard]
+
+
+def test_a_module_without_parameters_is_no_model_and_hides_none() -> None:
+    def use(bus: Bus) -> None:
+        bus.deep = False
+        _Criterion()(_Net(), torch.ones(1, 2))
+        nn.Softmax(1)(torch.ones(1, 2))
+
+    assert _names(_heard(use)) == ["_Net", "_Criterion criterion", "Softmax criterion"]
+
+
+def test_layers_in_a_plain_list_belong_to_a_model() -> None:
+    class Hidden(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = {"all": [nn.Linear(2, 2)]}
+
+        def forward(self, rows: torch.Tensor) -> torch.Tensor:
+            output: torch.Tensor = self.layers["all"][0](rows)
+            return output
+
+    def use(bus: Bus) -> None:
+        bus.deep = False
+        Hidden()(torch.ones(1, 2))
+
+    assert _names(_heard(use)) == ["Hidden"]
+
+
+def test_a_criterion_that_raises_is_forgotten() -> None:
+    def use(bus: Bus) -> None:
+        bus.deep = False
+        with pytest.raises(TypeError):
+            _Criterion()(1)
+        _Net()(torch.ones(1, 2))
+
+    assert _names(_heard(use)) == ["_Criterion criterion", "_Net"]
+
+
+def test_forward_called_directly_is_a_call_of_the_model_from_the_second_time_on() -> None:
+    def use(bus: Bus) -> None:
+        bus.deep = False
+        model, forward = _Net(), _Net.forward
+        for _ in range(3):
+            model.forward(torch.ones(1, 2))
+        model(torch.ones(1, 2))
+        assert getattr(_Net.forward, "__wrapped__", None) is forward
+
+    assert _names(_heard(use)) == ["_Net"] * 3

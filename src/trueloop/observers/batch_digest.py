@@ -21,7 +21,6 @@ SAMPLE: Final = 1 << 14  # elements of a tensor in a digest, evenly spaced: the 
 class BatchDigestObserver(Observer):
     emits = (BatchDigested,)
     safe_on_shards = True
-    models_only = True
 
     def prepare(self) -> None:
         self._rank: int | None = None

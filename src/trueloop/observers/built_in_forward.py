@@ -45,7 +45,6 @@ class _Line:
 class BuiltInForwardObserver(Observer):
     emits = (LayerBuiltInForward,)
     safe_on_shards = True
-    models_only = True
 
     def prepare(self) -> None:
         self._parts: set[int] | None = None  # ids of the running model's modules, at the start of its call

@@ -49,7 +49,6 @@ class _Look:
 
 class ConstantOutputsObserver(Observer):
     emits = (OutputsCompared,)
-    models_only = True
 
     def prepare(self) -> None:
         self._calls: Counter[tuple[int, int]] = Counter()  # by model and identity of the place

@@ -20,7 +20,6 @@ LOOKS: Final = 64  # evaluating calls of a model that are examined
 
 class CopiedNormsObserver(Observer):
     emits = (CopyNormsInitial,)
-    models_only = True
 
     def prepare(self) -> None:
         self._trained: set[int] = set()

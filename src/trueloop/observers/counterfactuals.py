@@ -66,7 +66,6 @@ class _Case:
 
 class CounterfactualsObserver(Observer):
     emits = (BatchIndependenceTested, CausalityTested)
-    models_only = True
 
     def prepare(self) -> None:
         self._cases: dict[int, _Case] = {}

@@ -10,7 +10,7 @@ from torch import Tensor
 from trueloop.event import BatchRewritten, Place
 from trueloop.measure.tensors import evenly_spaced
 from trueloop.observers.observer import Observer
-from trueloop.taps.calls import BatchDrawn, LoaderStart, ModuleCall, StepCall, tensors_in
+from trueloop.taps.calls import BatchDrawn, LoaderStart, LossCall, ModuleCall, StepCall, tensors_in
 from trueloop.taps.random_sources import parts_of
 
 __all__ = ["DatasetWritesObserver"]
@@ -38,7 +38,7 @@ class DatasetWritesObserver(Observer):
         """Per loader without workers: its dataset, and the place of its latest pass."""
         self._draws: Counter[int] = Counter()
         self._seen: list[_Seen] = []
-        self._used: set[int] = set()  # addresses of model inputs since the batch was drawn
+        self._used: set[int] = set()  # addresses of inputs and targets since the batch was drawn
 
     def loader_started(self, start: LoaderStart) -> None:
         dataset: Any = start.loader.dataset
@@ -65,6 +65,12 @@ class DatasetWritesObserver(Observer):
     def module_call_started(self, call: ModuleCall) -> None:
         if self._seen:
             self._used |= {t.data_ptr() for t in tensors_in((call.args, call.kwargs), limit=16) if _is_plain(t)}
+
+    criterion_started = module_call_started
+
+    def loss_called(self, loss: LossCall) -> None:
+        if self._seen and _is_plain(loss.target):
+            self._used.add(loss.target.data_ptr())
 
     def step_ended(self, call: StepCall) -> None:
         for seen in self._seen:

@@ -117,7 +117,6 @@ class _Evaluated:
 
 class EvaluatedRowsObserver(Observer):
     emits = (RowsCompared,)
-    models_only = True
 
     def prepare(self) -> None:
         self._trained: dict[int, _Trained] = {}

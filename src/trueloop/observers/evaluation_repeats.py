@@ -106,7 +106,6 @@ class _Case:
 
 class EvaluationRepeatsObserver(Observer):
     emits = (EvaluationRepeated,)
-    models_only = True
 
     def prepare(self) -> None:
         self._cases: dict[int, _Case] = {}

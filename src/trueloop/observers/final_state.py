@@ -50,7 +50,6 @@ class _Trained:
 
 class FinalStateObserver(Observer):
     emits = (ModelsIdentical, ZeroWeights, BatchNormSettings)
-    models_only = True
 
     def prepare(self) -> None:
         self._calls: Counter[int] = Counter()

@@ -77,7 +77,7 @@ class FitObserver(Observer):
 
     def operation_ended(self, call: OperationCall) -> None:
         made = call.output
-        if not isinstance(made, Tensor) or not made.requires_grad or self._inside_model():
+        if not isinstance(made, Tensor) or not made.requires_grad or self.bus.call is not None:
             return
         if call.name in _DIFFERENCES and len(call.args) >= 2 and len(self._differences) < MOST_LINES:
             one, other = call.args[:2]
@@ -93,9 +93,6 @@ class FitObserver(Observer):
             if line is not None:
                 line.calls = self.bus.step
                 _keep(line, self.bus.step, known[1], known[2])
-
-    def _inside_model(self) -> bool:
-        return self.bus.call is not None and self.objects.model(self.bus.call.module) is not None
 
     # -- both --
 

@@ -179,6 +179,10 @@ class ForwardObserver(Observer):
         if latest is not None and decision.input.numel() in latest.sizes:
             latest.scored = True
 
+    def criterion_ended(self, call: ModuleCall) -> None:
+        if isinstance(call.output, Tensor):  # its single number is a score
+            self._score(call.output)
+
     def _score(self, loss: Tensor) -> None:
         """A loss belongs to the latest call if both have a graph or neither has: else it is of an earlier call."""
         if loss.dim():
@@ -197,11 +201,7 @@ class ForwardObserver(Observer):
 
     def module_call_ended(self, call: ModuleCall) -> None:
         known = self.objects.model(call.module)
-        if call.failed:
-            return
-        if known is None:  # no parameters: a criterion, whose single number is a score
-            if isinstance(call.output, Tensor):
-                self._score(call.output)
+        if call.failed or known is None:
             return
         model, number = unwrapped(call.module), known.number
         mode_layers = self._layers_with_a_mode(call, model, number)

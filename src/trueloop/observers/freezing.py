@@ -25,7 +25,6 @@ LIBRARIES: Final = ("transformers", "timm", "torchvision", "peft", "diffusers", 
 class FreezingObserver(Observer):
     emits = (FreezingIgnored, FrozenWeights)
     safe_on_shards = True
-    models_only = True
 
     def prepare(self) -> None:
         self._loaded: dict[int, weakref.ref[Tensor]] = {}

@@ -42,7 +42,6 @@ _LEARNED: Final = frozenset({
 
 class InputInfluenceObserver(Observer):
     emits = (InputInfluenceTested,)
-    models_only = True
 
     def prepare(self) -> None:
         self._done: set[int] = set()

@@ -38,7 +38,6 @@ class _Look:
 
 class InputScaleObserver(Observer):
     emits = (FirstLayerInput,)
-    models_only = True
     rarely = ("module_call_ended",)
 
     def prepare(self) -> None:

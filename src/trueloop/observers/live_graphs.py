@@ -68,6 +68,8 @@ class LiveGraphsObserver(Observer):
         if output is not None and not call.failed:
             write_note(output, KEPT_OUTPUT, self._new_life(call.place, training=False, outputs=True))
 
+    criterion_ended = module_call_ended
+
     def loss_called(self, call: LossCall) -> None:
         if call.output.grad_fn is not None:
             write_note(call.output, KEPT, self._new_life(call.place, training=False))

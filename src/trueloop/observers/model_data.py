@@ -105,7 +105,6 @@ class _Targets:
 
 class ModelDataObserver(Observer):
     emits = (InputsSummarized, TargetsSummarized, AnswersCompared, OwnTargetColumn)
-    models_only = True
 
     def prepare(self) -> None:
         self._calls: Counter[tuple[int, Phase]] = Counter()

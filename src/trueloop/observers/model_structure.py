@@ -57,7 +57,6 @@ class _Part(NamedTuple):
 
 class ModelStructureObserver(Observer):
     emits = (ModelExamined,)
-    models_only = True
 
     def prepare(self) -> None:
         self._marks: WeakKeyDictionary[nn.Module, dict[str, _Mark]] = WeakKeyDictionary()  # tensors at the first look

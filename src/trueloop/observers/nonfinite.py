@@ -114,6 +114,8 @@ class NonfiniteObserver(Observer):
         given = _weak_copy(call.args), _weak_copy(call.kwargs)
         self._forwards.append(_Forward(weakref.ref(call.module), *given, autocast_now(), call.place, made))
 
+    criterion_ended = module_call_ended  # it may compute the first NaN itself
+
     def loss_called(self, loss: LossCall) -> None:
         if not self._reported:
             references = weakref.ref(loss.input), weakref.ref(loss.target), weakref.ref(loss.output)

@@ -25,7 +25,6 @@ DEEP: Final = 4  # nesting depth of a batch
 
 class NonfiniteInputsObserver(Observer):
     emits = (InputNotFinite,)
-    models_only = True
 
     def prepare(self) -> None:
         self._seen: Counter[int] = Counter()  # batches of each loader, over all passes

@@ -27,8 +27,6 @@ class Observer:
     rarely: ClassVar[tuple[str, ...]] = ()
     """Topics that it needs only on deep steps and while operations are recorded: its methods return at once on others,
     so that they need not be called."""
-    models_only: ClassVar[bool] = False
-    """It ignores calls of modules without parameters, such as `nn.CrossEntropyLoss`."""
 
     @final
     def __init__(self, bus: Bus, objects: RunObjects) -> None:

@@ -39,7 +39,6 @@ class _Seen:
 
 class RaggedTokensObserver(Observer):
     emits = (TokensCounted,)
-    models_only = True
 
     def prepare(self) -> None:
         self._tables: dict[int, tuple[int, bool]] = {}

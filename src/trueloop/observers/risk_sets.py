@@ -70,7 +70,7 @@ class RiskSetsObserver(Observer):
             self._summed = self._ordered = None
 
     def operation_ended(self, call: OperationCall) -> None:
-        if not self._on or (self.bus.call is not None and self.objects.model(self.bus.call.module) is not None):
+        if not self._on or self.bus.call is not None:
             return
         if call.name in _SUMS and self._output is not None:
             self._summed = self._summed or call.place

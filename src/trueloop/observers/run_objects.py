@@ -42,7 +42,6 @@ class RunObjects:
     """Subscribes before all observers, so that it is up to date for them."""
 
     safe_on_shards = True
-    models_only = True
 
     def __init__(self, bus: Bus) -> None:
         self.bus = bus

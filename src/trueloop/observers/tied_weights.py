@@ -64,7 +64,6 @@ class _Tie:
 
 class TiedWeightsObserver(Observer):
     emits = (TieBroken,)
-    models_only = True
 
     def prepare(self) -> None:
         self._at: dict[int, tuple[weakref.ref[nn.Parameter], _Slot]] = {}  # by address: the latest slot of a parameter

@@ -43,7 +43,6 @@ class _Seen:
 
 class TokenSequencesObserver(Observer):
     emits = (SequencesCounted,)
-    models_only = True
 
     def prepare(self) -> None:
         self._seen: dict[tuple[int, Phase], _Seen] = {}

@@ -48,7 +48,6 @@ class _Pair:
 
 class WeightCopiesObserver(Observer):
     emits = (CopyEvaluatedLast, WeightCopies)
-    models_only = True
 
     def prepare(self) -> None:
         self._pairs: dict[int, _Pair] = {}  # by the memory of the copy

@@ -87,6 +87,8 @@ class Clock:
         self._own_loader()
         self._push("forward" if call.grad else "evaluating")
 
+    criterion_started = module_call_started
+
     def loss_called(self, call: calls.LossCall) -> None:
         self._since("forward" if call.output.requires_grad else "evaluating", call.began_ns)
 
@@ -107,7 +109,7 @@ class Clock:
     def state_saved(self, call: object) -> None:
         self._pop()
 
-    module_call_ended = backward_ended = clip_ended = step_ended = collective_ended = state_saved
+    module_call_ended = criterion_ended = backward_ended = clip_ended = step_ended = collective_ended = state_saved
 
     def copied(self, began_ns: int) -> None:
         self._since("copy", began_ns)

@@ -57,7 +57,7 @@ class Bus:
         self.recording = False  # operations are being published
         self.fetching = False  # a loader reads samples: not a part of the step
         self.in_step = 0  # Optimizer steps on the stack: > 0 inside a closure
-        self.call: ModuleCall | None = None  # The outermost module call that is running
+        self.call: ModuleCall | None = None  # The outermost call of a model that is running
         self.stop_reason = ""  # Why the run must end at the next step; empty to continue
         self.scaler_used = False  # A GradScaler is in use: it may skip steps, and it scales losses
         self.steps_taken: Counter[int] = Counter()  # Steps of each optimizer, by number, also while the bus slept
@@ -71,7 +71,6 @@ class Bus:
         self.failures: list[str] = []
         self._subscribers: dict[str, _Subscribers] = dict.fromkeys(TOPICS, ())
         self._usual: dict[str, _Subscribers] = dict.fromkeys(TOPICS, ())  # on steps that are neither deep nor recorded
-        self._of_losses: dict[str, _Subscribers] = dict.fromkeys(TOPICS, ())  # for calls of torch's loss modules
         self._thread = get_ident()
         self._ordinals: dict[tuple[str, int], int] = {}
         self._counts: dict[str, int] = {}
@@ -85,8 +84,6 @@ class Bus:
                     self._subscribers[topic] += (pair,)
                     if topic not in getattr(observer, "rarely", ()):
                         self._usual[topic] += (pair,)
-                        if not getattr(observer, "models_only", False):
-                            self._of_losses[topic] += (pair,)
 
     def subscribers(self, topic: str) -> _Subscribers:
         """Each subscriber with its method."""
@@ -95,13 +92,11 @@ class Bus:
     def has_subscribers(self, *topics: str) -> bool:
         return any(self._subscribers[topic] for topic in topics)
 
-    def publish(self, topic: str, subject: Any, *, loss_module: bool = False) -> None:
+    def publish(self, topic: str, subject: Any) -> None:
         """Call the subscribers, unless torch traces or transforms, or the caller is an observer or another thread.
 
-        On most steps, observers that would return at once are not called. `loss_module`: the subject is a call of one
-        of torch's loss modules, which have no parameters."""
-        usual = self._of_losses if loss_module else self._usual
-        subscribers = (self._subscribers if self.deep or self.recording else usual)[topic]
+        On most steps, observers that would return at once are not called."""
+        subscribers = (self._subscribers if self.deep or self.recording else self._usual)[topic]
         if not subscribers or self.busy or get_ident() != self._thread:
             return
         if is_transformed() is not None or tracing_state() is not None or dispatch_modes():
@@ -143,7 +138,7 @@ class Bus:
             self._keep(lambda observer: getattr(observer, "safe_on_shards", False))
 
     def _keep(self, condition: Callable[[object], bool]) -> None:
-        for table in (self._subscribers, self._usual, self._of_losses):
+        for table in (self._subscribers, self._usual):
             for topic, subscribers in table.items():
                 table[topic] = tuple(pair for pair in subscribers if condition(pair[0]))
 

@@ -50,7 +50,7 @@ tensors_in: Final = partial(tensors.tensors_in, limit=64)
 
 @dataclass(slots=True)
 class ModuleCall:
-    """A call of a module from outside of any other module."""
+    """A call of a model, or of a module without parameters (a criterion), from outside of any model."""
 
     module: nn.Module
     args: tuple[Any, ...]
@@ -367,6 +367,8 @@ TOPICS: Final = (
     "module_call_started",  # ModuleCall: kwargs known, output not
     "module_call_ended",  # ModuleCall
     "inner_call_ended",  # InnerCall
+    "criterion_started",  # ModuleCall: of a module without parameters, outside of any model
+    "criterion_ended",  # ModuleCall
     "loss_called",  # LossCall
     "tensor_detached",  # DetachCall: on deep steps
     "prediction_compared",  # PredictionCompared: if an observer asked for it

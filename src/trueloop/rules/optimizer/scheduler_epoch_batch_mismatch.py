@@ -6,6 +6,8 @@ How often a scheduler was stepped, compared with its length and with the optimiz
 for optimizer steps (OneCycleLR, CyclicLR, or one whose length is exactly the number of optimizer steps) is stepped once
 per epoch. Too fast: CosineAnnealingLR is stepped per batch past twice its `T_max`, so the learning rate rises again; or
 a decay stepped per batch was below 1e-4 of its maximum for more than half of the run.
+Without a DataLoader nothing shows where an epoch ends. Then the source must say it: `T_max` is written as the range of
+the epoch loop.
 
 Why it hurts
 ------------
@@ -27,16 +29,18 @@ Use instead
 When it is fine
 ---------------
 Not reported: warm restarts and cycles stepped per batch, schedulers inside others, `step(epoch)`, a schedule in epochs
-that a short run does not finish, a cycle stepped per epoch that reaches its end, interrupted runs.
+that a short run does not finish, a cosine of one epoch, a cycle stepped per epoch that reaches its end, interrupted
+runs.
 """
 
+import ast
 from dataclasses import dataclass
 from typing import Final
 
 from trueloop.event import EpochStarted, Place, RunEnded, ScheduleEnded, ScheduleStepped, Stepped
 from trueloop.rules.rule import Finding, Findings, Rule, Severity, facts
 from trueloop.usercode.rewrite import loops_around, move_statement, sole_call
-from trueloop.usercode.source import diff, source_of
+from trueloop.usercode.source import called_name, calls_in, diff, source_of
 
 __all__ = ["SchedulerEpochBatchMismatch"]
 
@@ -107,7 +111,7 @@ class SchedulerEpochBatchMismatch(Rule, code="OPT107", severity=Severity.ERROR):
                 continue
             if _wraps(record, ended, loaders=self._loaders):
                 yield self._too_fast(record, ended)
-            elif end.reason in ("finished", "exit") and _is_too_slow(ended):
+            elif end.reason in ("finished", "exit") and _is_too_slow(ended, loaders=self._loaders):
                 yield self._too_slow(record, ended)
             elif end.reason == "finished" and _is_dead(record, ended):
                 yield self._dead(record, ended)
@@ -131,7 +135,7 @@ class SchedulerEpochBatchMismatch(Rule, code="OPT107", severity=Severity.ERROR):
             f"step: after {ended.length} steps the learning rate rises again.",
             "Call `scheduler.step()` once per epoch, or set `T_max` in optimizer steps. For cycles on purpose use "
             "`CosineAnnealingWarmRestarts`.",
-            _out_of_the_loop(record.last.place) if record.passes == ended.length else "",
+            _out_of_the_loop(record.last.place) if not self._loaders or record.passes == ended.length else "",
         )
 
     def _dead(self, record: _Record, ended: ScheduleEnded) -> Finding:
@@ -155,7 +159,7 @@ class SchedulerEpochBatchMismatch(Rule, code="OPT107", severity=Severity.ERROR):
         return self.finding(record.last, message, fix=fix, evidence=evidence, diff=patch)
 
 
-def _is_too_slow(ended: ScheduleEnded) -> bool:
+def _is_too_slow(ended: ScheduleEnded, *, loaders: int) -> bool:
     """Stepped far too rarely for a length in optimizer steps."""
     steps, updates, length = ended.steps, ended.optimizer_steps, ended.length
     if length is None or steps < 2 or 2 * steps > updates or 2 * steps > length:
@@ -164,7 +168,8 @@ def _is_too_slow(ended: ScheduleEnded) -> bool:
         return length <= PLANNED * updates and updates <= 2 * length
     if ended.name == "CyclicLR":
         return length <= PLANNED * updates and length > LONGEST_IN_EPOCHS
-    return ended.name in LENGTHY and length == updates
+    planned = loaders or not isinstance(_written_length(ended.place), ast.Constant)  # 100 may be 100 epochs
+    return ended.name in LENGTHY and length == updates and bool(planned)
 
 
 def _wraps(record: _Record, ended: ScheduleEnded, *, loaders: int) -> bool:
@@ -174,7 +179,40 @@ def _wraps(record: _Record, ended: ScheduleEnded, *, loaders: int) -> bool:
         return False
     if abs(ended.steps - ended.optimizer_steps) > 1 + ended.optimizer_steps // 10:
         return False
-    return not loaders or length < record.most_in_a_pass or length == record.passes
+    if not loaders:
+        return _is_range_of_epochs(_written_length(ended.place), record.last.place)
+    return length < record.most_in_a_pass or length == record.passes
+
+
+def _written_length(place: Place | None) -> ast.expr | None:
+    """What the line that builds a schedule gives as its length: the expression behind `T_max`."""
+    source = None if place is None else source_of(place.path)
+    statement = None if source is None or place is None else source.statement(place.line)
+    for call in () if statement is None else calls_in(statement):
+        if (name := called_name(call)) in LENGTHY:
+            named = [keyword.value for keyword in call.keywords if keyword.arg in ("T_max", "total_iters")]
+            return next(iter(named), call.args[1] if name == "CosineAnnealingLR" and len(call.args) > 1 else None)
+    return None
+
+
+def _is_range_of_epochs(length: ast.expr | None, place: Place | None) -> bool:
+    """Is the schedule stepped in a loop inside `for epoch in range(length)`?"""
+    source = None if place is None else source_of(place.path)
+    stepped = None if source is None or place is None else sole_call(source, place, "step")
+    if source is None or stepped is None or length is None:
+        return False
+    batches, *around = [_range_of(loop) for loop in loops_around(source, stepped[0])] or [""]
+    return ast.unparse(length) in around and ast.unparse(length) != batches
+
+
+def _range_of(loop: ast.stmt) -> str:
+    """`epochs` of `for _ in range(epochs)` and of `range(1, epochs + 1)`; empty for every other loop."""
+    called = calls_in(loop.iter) if isinstance(loop, ast.For) else iter(())
+    counted = next((call for call in called if called_name(call) in ("range", "trange")), None)
+    if counted is None or not 1 <= len(counted.args) <= 2:
+        return ""
+    text = [ast.unparse(argument) for argument in counted.args]
+    return text[0] if len(text) == 1 or text[0] == "0" else text[1].removesuffix(" + 1") if text[0] == "1" else ""
 
 
 def _is_dead(record: _Record, ended: ScheduleEnded) -> bool:
