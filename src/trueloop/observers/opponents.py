@@ -63,7 +63,6 @@ class _Steps:
 
 class OpponentsObserver(Observer):
     emits = (OpponentMoved,)
-    models_only = True
 
     def prepare(self) -> None:
         self._critics: dict[int, _Critic] = {}
