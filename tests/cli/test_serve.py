@@ -164,7 +164,7 @@ def test_ray_without_its_package_names_the_extra(
     assert main(["serve", str(made), "--port", "0", "--ray"]) == 3
     assert "--ray needs the package ray: pip install 'trueloop[serve,ray]'" in capsys.readouterr().err
     assert main(["serve", str(made), "--ray", "--grpc", "0"]) == 4
-    assert "--grpc and --log are not for --ray" in capsys.readouterr().err
+    assert "--grpc, --log and --samples are not for --ray" in capsys.readouterr().err
 
 
 @pytest.mark.long

@@ -155,3 +155,10 @@ def test_the_button_asks_and_the_answer_is_shown_in_a_real_browser() -> None:
     assert "<canvas" in shown
     assert f"curl 'http://127.0.0.1:{server.port}/predict?resize=true'" in shown
     assert " ms</p>" in shown
+
+
+def test_samples_are_offered_only_where_the_server_has_them(pictures: Served) -> None:
+    told = artifact("image")
+    assert "samples" in Elements(try_page(told, Inputs(told, Limits()), key=False, samples=True)).ids
+    assert "samples" not in page_of("image").ids
+    assert pictures.get("/samples") == (200, {"samples": [], "why": ""})

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from trueloop.cli.options import Parser, duration, size, whole_number
 from trueloop.errors import MissingExtra, Misuse, did_you_mean
@@ -45,6 +45,7 @@ unless --host is given."""
 WRITES: Final = ("triton", "docker", "kserve", "kubernetes")
 LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 KEY: Final = "TRUELOOP_API_KEY"
+SAMPLES: Final = 6  # On the page: whoever reaches it can see them
 
 
 def parser() -> Parser:
@@ -59,6 +60,8 @@ def parser() -> Parser:
     add("--api-key-file", type=Path, metavar="FILE", help=f"require this API key; or the variable {KEY}")
     add("--workers", type=whole_number(), metavar="N", help="compute in N processes, started again after a crash")
     add("--ray", action="store_true", help="--workers replicas on a cluster of Ray (RAY_ADDRESS), or here")
+    shown = f"validation samples on the page ({SAMPLES} if only this machine can ask, else 0)"
+    add("--samples", type=whole_number(0, 50), metavar="N", help=shown)
     add("--log", action="store_true", help="print a line for each request")
     add(
         "--write",
@@ -110,12 +113,14 @@ def serve(arguments: list[str]) -> int:
     sources = [Source(partial(_read, path.absolute(), options.device or ""), name) for name, path in places]
     if options.ray:
         return _serve_on_ray(sources, limits, key, options)
-    service = Service(sources, limits, key=key, workers=workers)
+    service = Service(sources, limits, key=key, workers=workers, samples=_sample_reader(options))
     beside = None if options.grpc is None else _grpc_server(service, options)
     door = listen(options.host, options.port)
     _announce(service, options.host, door.getsockname()[1])
     if beside is not None:
         _say(f"gRPC       {beside.address}  (KServe v2)")
+    if service.read_samples is not None and _has_samples(service.first.artifact):
+        _say("samples    of the run's validation data are shown on the page (--samples 0: none)")
     devices = {check_runnable(model.artifact, options.device or "")[1] for model in service.models.values()}
     if devices != {"cpu"}:
         _say(f"device     {', '.join(sorted(devices))}")
@@ -127,9 +132,27 @@ def serve(arguments: list[str]) -> int:
     return 0
 
 
+def _sample_reader(options: argparse.Namespace) -> Callable[[Artifact], dict[str, Any]] | None:
+    """Validation data are the user's own: other machines see them only if that is asked for."""
+    count = options.samples
+    if count is None:
+        count = SAMPLES if options.host in LOOPBACK else 0
+    if not count:
+        return None
+    from trueloop.inference.run_samples import samples_for_page
+
+    return partial(samples_for_page, count=count)
+
+
+def _has_samples(artifact: Artifact) -> bool:
+    from trueloop.inference.run_samples import has_samples
+
+    return has_samples(artifact)
+
+
 def _serve_on_ray(sources: list[Source], limits: Limits, key: str, options: argparse.Namespace) -> int:
-    if options.grpc is not None or options.log:
-        raise Misuse("--grpc and --log are not for --ray. Nothing was run.")
+    if options.grpc is not None or options.log or options.samples:
+        raise Misuse("--grpc, --log and --samples are not for --ray. Nothing was run.")
     try:
         from trueloop.serve.ray_deployment import run_on_ray
     except ModuleNotFoundError as error:

@@ -260,13 +260,22 @@ def _add_state(app: FastAPI, service: Service) -> None:
 def _add_pages(app: FastAPI, service: Service) -> None:
     async def page() -> Response:
         return Response(
-            try_page(service.first.artifact, service.first.inputs, key=bool(service.key)), media_type="text/html"
+            try_page(
+                service.first.artifact,
+                service.first.inputs,
+                key=bool(service.key),
+                samples=service.read_samples is not None,
+            ),
+            media_type="text/html",
         )
 
     async def docs() -> Response:
         return Response(docs_page(app.openapi()), media_type="text/html")
 
-    for path, route in (("/", page), ("/docs", docs)):
+    async def samples() -> Response:
+        return Response(await service.page_samples(), media_type="application/json")
+
+    for path, route in (("/", page), ("/docs", docs), ("/samples", samples)):
         app.add_api_route(path, route, methods=["GET"], include_in_schema=False, response_class=Response)
 
 

@@ -15,7 +15,7 @@ INFER: Final = "/v2/infer"  # The label of /v2/models/NAME/infer
 GRPC, GRPC_INFER = "grpc", "grpc/infer"  # The labels of gRPC methods; their statuses are those of HTTP
 ROUTES: Final = frozenset(
     (
-        *("/", "/predict", "/preview", "/health", "/ready", "/metrics", "/model", "/docs", "/openapi.json"),
+        *("/", "/predict", "/preview", "/samples", "/health", "/ready", "/metrics", "/model", "/docs", "/openapi.json"),
         *("/v2", INFER, "/v1/completions", "/v1/models", GRPC, GRPC_INFER),
     )
 )

@@ -70,13 +70,31 @@ for(const block of document.querySelectorAll('pre.lines')){
  const copy=document.createElement('button');copy.textContent='Copy';
  copy.onclick=()=>navigator.clipboard.writeText(block.textContent);block.after(copy)}
 at('send').onclick=()=>ask(at('json').value,'application/json');
+const bytes=coded=>Uint8Array.from(atob(coded),letter=>letter.charCodeAt(0));
+async function offer(){
+ const box=at('samples'),key=at('key'),headers=key&&key.value?{'X-API-Key':key.value}:{};
+ const note=text=>{const p=document.createElement('p');p.textContent=text;box.append(p)};
+ try{
+  const reply=await fetch('samples',{headers}),told=await reply.json();
+  if(!reply.ok){note(told.error);return}
+  box.replaceChildren(...[...box.children].slice(0,2));box.hidden=!told.samples.length&&!told.why;
+  if(told.why)note(told.why);
+  for(const one of told.samples){const button=document.createElement('button');
+   const pixels=one.input.base64&&sized(one.input.shape)?bytes(one.input.base64):[];
+   if(pixels.length===one.input.shape?.reduce((a,b)=>a*b,1)){
+    const small=drawn({shape:one.input.shape,values:pixels},Math.max(1,...pixels));small.style.width='3rem';
+    button.append(small)}
+   button.append(' '+one.number+(one.target?': '+one.target:''));
+   button.onclick=()=>ask(JSON.stringify({input:one.input}),'application/json');box.append(button,' ')}
+ }catch(error){note('No answer from the server: '+error.message)}}
+if(at('samples')){offer();if(at('key'))at('key').onchange=offer}
 if(at('file'))at('file').onchange=()=>{const form=new FormData();for(const file of
 at('file').files)form.append('file',file); ask(form,'',at('resize').checked?'?resize=true':'')};
 if(at('say'))at('say').onclick=()=>ask(JSON.stringify({input:at('text').value}),'application/json');
 """
 
 
-def try_page(artifact: Artifact, inputs: Inputs, *, key: bool) -> str:
+def try_page(artifact: Artifact, inputs: Inputs, *, key: bool, samples: bool = False) -> str:
     takes = "; ".join(f"{port.name}: {port.dtype} [{', '.join(map(_size, port.shape))}]" for port in artifact.inputs)
     parts = [
         f"<h1>{escape(artifact.name)}</h1>"
@@ -85,6 +103,8 @@ def try_page(artifact: Artifact, inputs: Inputs, *, key: bool) -> str:
     ]
     if key:
         parts.append("<label for=key>API key</label><input id=key type=password autocomplete=off>")
+    if samples:
+        parts.append("<div id=samples><h2>Samples</h2><p class=quiet>Of the run's validation data:</p></div>")
     if inputs.takes_pictures:
         height, width = artifact.preprocessing["size"]
         parts.append(

@@ -6,13 +6,13 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Final, final
+from typing import Any, Final, final
 
 from starlette.datastructures import Headers, QueryParams
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from trueloop.errors import Misuse, TrueloopError
-from trueloop.results.artifact import prediction_of
+from trueloop.results.artifact import Artifact, prediction_of
 from trueloop.serve.asgi import PlainRequest
 from trueloop.serve.batching import Batcher, Sample
 from trueloop.serve.host import Host
@@ -27,16 +27,27 @@ __all__ = ["Service"]
 INLINE: Final = 2**16  # Bytes of JSON that are parsed in the event loop: handing them to a thread is slower
 DECODING: Final = 2  # Images and large bodies decoded at the same time: each may take tens of megabytes
 ENCODER: Final = json.JSONEncoder(allow_nan=False)
+ReadSamples = Callable[[Artifact], dict[str, Any]]
 
 
 @final
 class Service(Host):
     """Models under one address; the first is the one that /predict asks unless told otherwise."""
 
-    def __init__(self, sources: Sequence[Source], limits: Limits, *, key: str = "", workers: int = 0) -> None:
-        """`workers`: processes that compute, for each model; 0: the models are in this process."""
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        limits: Limits,
+        *,
+        key: str = "",
+        workers: int = 0,
+        samples: ReadSamples | None = None,
+    ) -> None:
+        """`workers`: processes that compute, for each model; 0: the models are in this process. `samples`: of the run's
+        validation data, for the page; None: it shows none."""
         super().__init__(limits, key)
-        self.workers = workers
+        self.workers, self.read_samples = workers, samples
+        self.samples: tuple[Model, asyncio.Task[dict[str, Any]]] | None = None  # Of which version they are
         self.models: dict[str, Model] = {}
         self.sources: dict[str, Source] = {}
         for source in sources:
@@ -166,6 +177,17 @@ class Service(Host):
             return ENCODER.encode({"predictions": predictions}).encode()
         except (ValueError, OverflowError):
             raise Refused(422, "The model's output for this input is NaN or Inf.") from None
+
+    async def page_samples(self) -> bytes:
+        """JSON: validation samples of the first model's run, read when they are first asked for."""
+        model = self.first
+        if self.read_samples is None:
+            return ENCODER.encode({"samples": [], "why": ""}).encode()
+        if self.samples is None or self.samples[0] is not model:
+            work = asyncio.to_thread(self.read_samples, model.artifact)
+            self.samples = (model, asyncio.create_task(work))
+        # Shielded: one caller that leaves does not end it for the others.
+        return ENCODER.encode(await asyncio.shield(self.samples[1])).encode()
 
     async def preview(self, request: PlainRequest) -> bytes:
         """JSON: the first sample of a request as the model gets it, for the page. Raises Refused."""
