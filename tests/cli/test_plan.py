@@ -276,3 +276,11 @@ def test_a_model_that_cannot_learn_is_refused(tmp_path: Path, capsys: pytest.Cap
     (tmp_path / "frozen.py").write_text(frozen, encoding="utf-8")
     assert main(["plan", "frozen.py", *ASKED]) == 4
     assert "no trainable parameter" in capsys.readouterr().err
+
+
+def test_a_small_model_takes_ddp_where_hsdp_is_faster_only_by_estimate(capsys: pytest.CaptureFixture[str]) -> None:
+    made = _json(capsys, "digits", "--set", "batch=4096", *ASKED)
+    speeds = {row["way"]["kind"]: row["speedup"]["value"] for row in made["rows"]}
+    assert speeds["hsdp"] > 1.05 * speeds["ddp"]
+    assert made["rows"][made["chosen"]]["way"]["kind"] == "ddp"
+    assert any(why.endswith("within the error of the estimate (15%), and simpler.") for why in made["reasons"])

@@ -294,6 +294,13 @@ def test_of_ways_that_are_equally_fast_the_simplest_is_taken() -> None:
     assert max(row.speedup.value for row in fits) <= best.speedup.value / (1 - NEAR)
 
 
+def test_the_simplest_comes_first() -> None:
+    kinds = [row.way.kind for row in plan(BLOCKS, terms(8, step=10.0)).rows if not row.way.recompute]
+    order = [kind for kind in kinds if kind in ("ddp", "fsdp", "hsdp", "tp", "pp")]
+    assert order == [kind for kind in ("ddp", "fsdp", "hsdp", "tp", "pp") if kind in order]
+    assert {"ddp", "fsdp", "hsdp", "tp"} <= set(order)
+
+
 def test_where_nothing_fits_it_says_what_would() -> None:
     made = plan(LARGE, terms(4, memory=16e9, precision="bf16"))
     assert made.chosen is None
