@@ -124,13 +124,14 @@ ui-test: .venv/ready  ## `trueloop ui` in a real Chromium: every page, live, 1,0
 labs: .venv/ready  ## every lab (`trueloop lab`), run here: fails if a measured answer contradicts its text
 	$(BIN)/trueloop lab --all
 
-docs: .venv/ready  ## write every page that is made from the code: rules, fields, labs, commands, Python names, lines of ten jobs
+docs: .venv/ready  ## write every page that is made from the code: rules, fields, labs, commands, Python names, lines of ten jobs, architecture
 	$(BIN)/trueloop explain --all --output docs/rules
 	$(BIN)/python -m tests.recipe.fields_page
 	$(BIN)/python -m tests.labs.table
 	$(BIN)/python -m tests.site.ten_jobs
 	$(BIN)/python -m tests.site.cli_page
 	$(BIN)/python -m tests.site.python_page
+	$(BIN)/python -m tests.site.architecture_page
 	$(BIN)/python -m tests.site.llms_page
 
 figures: .venv/ready  ## every measured figure of README and site with its command, day and commit, and how many later commits changed its code

@@ -24,10 +24,10 @@ def main(revisions: list[str]) -> None:
 
 def figures(revision: str) -> dict[str, int]:
     files = dict(_files(revision))
-    imports = {name: {target for target in _imports(text) if target in files} for name, text in files.items()}
-    edges = {(_room(name), _room(target)) for name, targets in imports.items() for target in targets}
-    rooms = {_room(name) for name in files} - {""}
-    reached = {verb: {_room(name) for name in _reach(f"trueloop.cli.{verb}", imports)} - {""} for verb in VERBS}
+    imports = {name: {target for target in imports_of(text) if target in files} for name, text in files.items()}
+    edges = {(room_of(name), room_of(target)) for name, targets in imports.items() for target in targets}
+    rooms = {room_of(name) for name in files} - {""}
+    reached = {verb: {room_of(name) for name in _reach(f"trueloop.cli.{verb}", imports)} - {""} for verb in VERBS}
     loose = [
         name
         for name in files
@@ -60,11 +60,11 @@ def _folders(files: dict[str, str]) -> set[str]:
     return {".".join(name.split(".")[:2]) for name in files if name.count(".") > 1}
 
 
-def _room(module: str) -> str:
+def room_of(module: str) -> str:
     return [*module.split("."), ""][1]
 
 
-def _imports(text: str) -> Iterator[str]:
+def imports_of(text: str) -> Iterator[str]:
     """Modules that a file imports, lazily or not; those that only the type checker sees are left out."""
     tree = ast.parse(text)
     tests = [node for node in ast.walk(tree) if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
