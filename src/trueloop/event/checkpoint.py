@@ -78,6 +78,7 @@ class ScheduleAtResume:
     name: str
     last_epoch: int
     user_defined: bool  # its class or its rate function is the user's: it may know the epoch in another way
+    replaced: tuple[str, ...] = ()  # settings that it was built with and no longer has: 'total_iters=12 by 2'
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ Tensor identity shows that a loaded state comes from a file. Only weak reference
 """
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from math import isclose
 from typing import Final, NamedTuple
@@ -30,6 +30,10 @@ from trueloop.torch_private.modules import EXTRA_STATE
 
 __all__ = ["ResumedTrainingObserver"]
 
+_SETTINGS: Final = (
+    *("T_max", "eta_min", "total_iters", "step_size", "gamma", "milestones", "total_steps", "T_0", "T_mult", "power"),
+    *("factor", "start_factor", "end_factor"),
+)  # of torch's schedules: `step` leaves them as they are, `load_state_dict` replaces them
 REMEMBERED: Final = 4096  # tensors of one file to remember: more than a checkpoint has, fewer than a dataset may have
 
 
@@ -65,6 +69,7 @@ class ResumedTrainingObserver(Observer):
         self._loaded: list[_Loaded] = []
         self._trained: dict[int, weakref.ref[Tensor]] = {}  # identities of parameters that some optimizer has stepped
         self._schedules: list[weakref.ref[LRScheduler]] = []
+        self._built: dict[int, dict[str, object]] = {}  # settings of each schedule, by its number
         self._restored: set[str] = set()
         self._under_way: dict[int, _First] = {}  # by the number of the optimizer
 
@@ -104,6 +109,7 @@ class ResumedTrainingObserver(Observer):
     def schedule_built(self, built: BuiltSchedule) -> None:
         self._schedules = [ref for ref in self._schedules if ref() is not None]
         self._schedules.append(weakref.ref(built.scheduler))
+        self._built[self.bus.ordinal("schedule", built.scheduler)] = _settings(built.scheduler)
 
     def watching_resumed(self, nothing: None) -> None:
         self._loaded.clear()  # their first step may be unseen
@@ -161,7 +167,13 @@ class ResumedTrainingObserver(Observer):
     def _schedules_of(self, optimizer: Optimizer) -> list[ScheduleAtResume]:
         living = [scheduler for ref in self._schedules if (scheduler := ref()) is not None]
         return [
-            ScheduleAtResume(self.bus.ordinal("schedule", s), type(s).__name__, s.last_epoch, _is_users_own(s))
+            ScheduleAtResume(
+                number := self.bus.ordinal("schedule", s),
+                type(s).__name__,
+                s.last_epoch,
+                _is_users_own(s),
+                tuple(_replaced(self._built.get(number, {}), _settings(s))),
+            )
             for s in living
             if getattr(s, "optimizer", None) is optimizer and isinstance(getattr(s, "last_epoch", None), int)
         ]
@@ -206,6 +218,18 @@ def _same_settings(kept: SavedOptimizer, optimizer: Optimizer) -> bool:
 def _agree(theirs: Mapping[str, object], own: Mapping[str, object]) -> bool:
     """Equal in all common settings; a newer PyTorch may have more."""
     return all(theirs[name] == own[name] for name in theirs.keys() & own.keys())
+
+
+def _settings(scheduler: LRScheduler) -> dict[str, object]:
+    """Plain numbers, and the milestones as a list."""
+    found = {name: value for name in _SETTINGS if (value := vars(scheduler).get(name)) is not None}
+    return {name: sorted(value) if isinstance(value, Mapping) else value for name, value in found.items()}
+
+
+def _replaced(built: Mapping[str, object], now: Mapping[str, object]) -> Iterator[str]:
+    for name in built:
+        if name in now and built[name] != now[name]:
+            yield f"{name}={built[name]} by {now[name]}"
 
 
 def _is_users_own(scheduler: LRScheduler) -> bool:

@@ -4,7 +4,8 @@ What it sees
 ------------
 The learning rate of every step. For most of the steps it was below a hundredth of the highest rate of the run, or it
 rose from the first step to the last and never came near the rate that the schedule starts from. Or the state of the
-optimizer was loaded, and with it came a rate below a twentieth of the one that it was built with, for all steps.
+optimizer was loaded, and with it came a rate below a twentieth of the one that it was built with, for all steps: no
+schedule changes it any more, or the loaded schedule replaced settings of the one that was built.
 
 Why it hurts
 ------------
@@ -76,17 +77,20 @@ class LearningRateCollapsed(Rule, code="OPT113", severity=Severity.WARNING):
             "below_a_hundredth": round(event.collapsed, 3), "schedule": event.scheduled,
         }  # fmt: skip
         place = event.scheduled or event.place
-        if event.restored and event.highest_rate <= RESTORED * (event.built_rate or 0.0) and self._has_ended(event):
-            resumed = self._resumed.get(event.optimizer)
+        resumed = self._resumed.get(event.optimizer)
+        replaced = [] if resumed is None else [text for schedule in resumed.schedules for text in schedule.replaced]
+        tiny = event.restored and event.highest_rate <= RESTORED * (event.built_rate or 0.0)
+        if tiny and (replaced or self._has_ended(event)):
             file = "" if resumed is None or not resumed.file else f" of {PurePath(resumed.file).name}"
             yield self.finding(
                 event,
                 f"The optimizer was built with a learning rate of {event.built_rate:.3g}, but no step of {event.steps} "
                 f"had more than {event.highest_rate:.3g}: its loaded state{file} holds that rate, probably the "
-                "last one of an earlier schedule.",
+                "last one of an earlier schedule."
+                + (f" The loaded schedule replaced {', '.join(replaced)}." if replaced else ""),
                 fix="Set the learning rate of every group again after `optimizer.load_state_dict`, and build a new "
                 "schedule for these steps.",
-                evidence={**evidence, "built_with": event.built_rate},
+                evidence={**evidence, "built_with": event.built_rate, "replaced": replaced},
             )
         elif event.collapsed >= SHARE and event.last_rate < 0.01 * event.highest_rate:
             yield self.finding(
