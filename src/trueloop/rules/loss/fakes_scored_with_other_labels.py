@@ -27,7 +27,7 @@ labels, mixtures of real and generated samples (a gradient penalty), labels that
 (a permutation), labels of a different range, and models that are never given real samples.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from math import prod
 from typing import Final, NamedTuple
 
@@ -151,7 +151,7 @@ def _is_a_table(view: ProgramView, use: ModelUse) -> bool:
     return len(use.inputs) == 1 and "int" in view.values[use.inputs[0]].dtype
 
 
-def _leaves(view: ProgramView, values: tuple[int, ...], stops: set[int]) -> Iterator[int]:
+def _leaves(view: ProgramView, values: tuple[int, ...], stops: Set[int]) -> Iterator[int]:
     """What values were computed from: outputs of models, draws, and tensors from before the step."""
     seen, waiting = set(values), list(values)
     while waiting:
