@@ -1,41 +1,100 @@
-"""A stranger's install: build the wheel, install it into an empty environment, check a script there."""
+"""A stranger's install: build the wheel, install it into an empty environment, check a script there.
+
+By default with this Python and the torch of constraints.txt, as CI does. `make wheel-test PYTHONS=all TORCH=all` takes
+every Python from 3.11 to 3.13 that is here, and the oldest and the newest torch besides (gigabytes for each).
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
+CONSTRAINTS = ROOT / "constraints.txt"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+VERSIONS: Final = ("3.11", "3.12", "3.13")
+
+
+def pythons() -> dict[str, str]:
+    """Version and path of each Python to try."""
+    if os.environ.get("TRUELOOP_WHEEL_PYTHONS") != "all":
+        return {f"{sys.version_info.major}.{sys.version_info.minor}": sys.executable}
+    return {version: found for version in VERSIONS if (found := next(_named(version), ""))}
+
+
+def _named(version: str) -> Iterator[str]:
+    """On PATH, or a version of pyenv that is not switched on: its command on PATH then fails."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
+    for path in (shutil.which(f"python{version}"), *sorted(pyenv.glob(f"{version}.*/bin/python"))):
+        if path and subprocess.run([path, "--version"], capture_output=True).returncode == 0:
+            yield str(path)
+
+
+def torches() -> list[str]:
+    """What to ask pip for: the tested torch, and with `all` also the oldest that is allowed and the newest."""
+    pinned = re.search(r"^torch==\S+", CONSTRAINTS.read_text(encoding="utf-8"), re.M)
+    assert pinned
+    asked = os.environ.get("TRUELOOP_WHEEL_TORCH", "")
+    if asked and asked != "all":
+        return [f"torch=={asked}"]
+    oldest = next(need for need in PROJECT["dependencies"] if re.match(r"torch\W", need)).replace(">=", "==")
+    return [pinned[0]] if not asked else [f"{oldest}.*", pinned[0], "torch"]
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "build", "--wheel", "--outdir", str(folder), str(ROOT)]
+    subprocess.run(command, check=True, capture_output=True)
+    (built,) = folder.glob("*.whl")
+    return built
 
 
 @pytest.mark.long
-def test_the_built_wheel_checks_a_script_in_an_empty_environment(tmp_path: Path) -> None:
-    subprocess.run(
-        [sys.executable, "-m", "build", "--wheel", "--outdir", str(tmp_path), str(ROOT)],
-        check=True,
-        capture_output=True,
-    )
-    (wheel,) = tmp_path.glob("*.whl")
+@pytest.mark.parametrize("torch", torches())
+@pytest.mark.parametrize("python", pythons().values(), ids=pythons().keys())
+def test_the_built_wheel_checks_a_script_in_an_empty_environment(
+    python: str, torch: str, wheel: Path, tmp_path: Path
+) -> None:
     environment = tmp_path / "empty"
-    subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
-    python = environment / "bin" / "python"
-    constraints = str(ROOT / "constraints.txt")
-    torch = next(line for line in Path(constraints).read_text().splitlines() if line.startswith("torch=="))
+    subprocess.run([python, "-m", "venv", str(environment)], check=True)
+    pip = [str(environment / "bin" / "python"), "-m", "pip", "install", "--quiet"]
+    constraints = ["-c", str(CONSTRAINTS)] if torch in CONSTRAINTS.read_text(encoding="utf-8").split() else []
     for what in (torch, str(wheel)):
-        subprocess.run(
-            [str(python), "-m", "pip", "install", "--quiet", "-c", constraints, what], check=True, capture_output=True
-        )
+        subprocess.run([*pip, *constraints, what], check=True, capture_output=True)
+
+    trueloop = str(environment / "bin" / "trueloop")
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    version = subprocess.run([trueloop, "--version"], cwd=tmp_path, env=plain, capture_output=True, text=True)
+    print(version.stdout, end="")  # shown with -rP: which versions were tried
+    assert version.returncode == 0, version.stderr
 
     report = tmp_path / "report.json"
     script = ROOT / "examples" / "broken_training.py"
-    command = [str(environment / "bin" / "trueloop"), "check", "--format", "json", "--output", str(report), str(script)]
-    plain = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    command = [trueloop, "check", "--format", "json", "--output", str(report), str(script)]
     result = subprocess.run(command, cwd=tmp_path, env=plain, capture_output=True, text=True, timeout=300)
     assert result.returncode == 1, result.stderr
     assert "validation accuracy" in result.stdout
     assert "gradients-never-cleared" in {finding["name"] for finding in json.loads(report.read_text())["findings"]}
+    shutil.rmtree(environment)  # pytest keeps folders of the last runs; these are large
+
+
+def test_one_python_and_one_torch_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRUELOOP_WHEEL_PYTHONS", raising=False)
+    monkeypatch.delenv("TRUELOOP_WHEEL_TORCH", raising=False)
+    assert list(pythons().values()) == [sys.executable]
+    assert len(torches()) == 1
+    monkeypatch.setenv("TRUELOOP_WHEEL_TORCH", "all")
+    assert torches() == ["torch==2.11.*", *torches()[1:2], "torch"]
+    monkeypatch.setenv("TRUELOOP_WHEEL_PYTHONS", "all")
+    assert set(pythons()) <= set(VERSIONS)
