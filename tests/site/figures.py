@@ -49,6 +49,7 @@ CODE: Final[dict[str, tuple[str, ...]]] = {
     "benchmarks/compiled_step.py": ("engine",),
     "benchmarks/cpu.py": LOOP,
     "benchmarks/fashion.py": LOOP,
+    "benchmarks/first_steps.py": (".",),
     "benchmarks/generation.py": SERVING,
     "benchmarks/gpt2.py": ("engine", "kernels"),
     "benchmarks/kernels.py": ("kernels",),
