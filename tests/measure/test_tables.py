@@ -126,6 +126,12 @@ def warmth(rng: numpy.random.Generator) -> Numbers:
         ("base", drawn(0).integers(1, 3, 300), drawn(1).integers(0, 2, 300)),
         ("percent", numpy.where(drawn(2).random(300) < 0.5, 100, 1) * drawn(0).random(300), drawn(1).random(300)),
         ("rounded", drawn(0).normal(0, 2, 300), drawn(1).normal(0, 2, 300).round()),
+        ("wrapped", drawn(0).integers(2000, 60000, 900).astype("int16"), drawn(1).integers(2000, 60000, 400)),
+        (
+            "wrapped",
+            drawn(0).gamma(6, 18, 400).round().clip(0, 255).astype("uint8").astype("int8"),
+            drawn(1).gamma(6, 18, 400).round().clip(0, 255),
+        ),
         ("direction", numpy.sort(rain(drawn(0))), -numpy.sort(-rain(drawn(1)))),
     ],
 )
@@ -147,6 +153,10 @@ def test_numbers_that_differ(kind: str, first: Numbers, second: Numbers) -> None
         (drawn(0).integers(0, 30, 300), drawn(1).integers(0, 25, 300)),
         (numpy.where(drawn(0).random(300) < 0.8, 0, rain(drawn(2))), numpy.where(drawn(1).random(300) < 0.95, 0, 5.5)),
         (drawn(0).random(300), drawn(1).random(300) * 100),  # all of it percent: the factor says so
+        (drawn(0).integers(-100, 100, 300), drawn(1).integers(0, 200, 300)),  # balances, debts in one file only
+        (drawn(0).normal(10, 60, 300).round(), numpy.abs(drawn(1).normal(10, 90, 300)).round()),
+        (drawn(0).integers(-128, 128, 300), drawn(1).integers(0, 128, 300)),
+        (drawn(0).integers(-30, 90, 300), drawn(1).integers(0, 180, 300)),
     ],
 )
 def test_numbers_of_two_samples(first: Numbers, second: Numbers) -> None:

@@ -36,6 +36,8 @@ MOST_CODES: Final = 100
 COARSE: Final = 15  # whole numbers that are left of a measured quantity
 PART: Final = 0.1  # of the rows
 OFTEN: Final = 0.2
+WRAPPED: Final = (2.0**8, 2.0**16)  # numbers that 8 and 16 bits count
+BEYOND: Final = 0.05  # of the values: those that do not fit
 DIFFERENT: Final = 0.5  # distance of two distributions (Kolmogorov-Smirnov)
 EQUAL: Final = 0.12
 MOST_MOVED: Final = 24  # columns
@@ -44,7 +46,7 @@ Floats = NDArray[numpy.float64]
 
 
 class Difference(NamedTuple):
-    kind: str  # order, exchanged, constant, units, percent, base, comma, separator, padding, spelling, date
+    kind: str  # order, exchanged, constant, units, percent, base, wrapped, comma, separator, padding, spelling, date
     column: str
     here: str  # what the first table has
     there: str
@@ -112,7 +114,8 @@ def _compare(first: Values, second: Values) -> Difference | None:
         a, b = (column[numpy.isfinite(column)] for column in (first.numbers, second.numbers))
         if min(len(a), len(b)) < LEAST:
             return None
-        found = _direction(a, b) or _constant(a, b) or _base(a, b) or _percent(a, b) or _rounded(a, b) or _units(a, b)
+        found = _direction(a, b) or _constant(a, b) or _base(a, b) or _percent(a, b) or _wrapped(a, b)
+        found = found or _rounded(a, b) or _units(a, b)
     elif first.words is not None and second.words is not None:
         found = _spelled(first.words, second.words)
     else:
@@ -176,6 +179,27 @@ def _percent(a: Floats, b: Floats) -> Difference | None:
     if _distance(a[~small] / 100, b) > 2 * EQUAL + 1 / len(b) ** 0.5:
         return None
     return Difference("percent", "", f"{share:.0%} of the values are above 1, up to {a.max():g}", _range(b), share)
+
+
+def _wrapped(a: Floats, b: Floats) -> Difference | None:
+    """Whole numbers that are negative in one file only, where they were too large for the bits of a signed integer."""
+    if a.min() >= 0:
+        turned = None if b.min() >= 0 else _wrapped(b, a)
+        return None if turned is None else turned._replace(here=turned.there, there=turned.here)
+    if b.min() < 0 or not _whole(a) or not _whole(b):
+        return None
+    for numbers in WRAPPED:
+        inside = a.min() >= -numbers / 2 and a.max() < numbers / 2 and b.max() < numbers
+        beyond = (b >= numbers / 2).mean()
+        if not inside or beyond < BEYOND or (a < 0).mean() < BEYOND:
+            continue
+        slack = 1.4 * (1 / len(a) + 1 / len(b)) ** 0.5  # two samples of one population are closer than this
+        if _distance(a % numbers, b) < NEAR + slack and _distance(a, b) > 2 * (NEAR + slack):
+            bits = "8 bits" if numbers == WRAPPED[0] else "16 bits"
+            return Difference(
+                "wrapped", "", f"{(a < 0).mean():.0%} negative values", f"values up to {b.max():g}", 0.0, bits
+            )
+    return None
 
 
 def _rounded(a: Floats, b: Floats) -> Difference | None:

@@ -3,13 +3,13 @@
 What it sees
 ------------
 The data files that the script opened (csv and other text, npz, npy, json) are read once more at the end of the run and
-compared, column by column, whatever the script does with them. A column of one name, in two files with the same
-columns or in two parts of one file (by site, by desk), has different units, codes that begin at 0 and at 1, fractions
-and percent, a decimal comma, a different separator or date format, names with and without leading zeros, a constant
-where it varied, a time that runs backward, two codes that mean the opposite of one another, or its columns are in a
-different order and the script reads them by position. Or a column gives a label of 0 and 1 away in one file and says
-nothing about it in the other, where the other columns relate to the label as before: it was probably filled after the
-outcome was known.
+compared, column by column, whatever the script does with them. A column of one name, in two files with the same columns
+or in two parts of one file (by site, by desk), has different units, codes that begin at 0 and at 1, fractions and
+percent, a decimal comma, a different separator or date format, names with and without leading zeros, a constant where
+it varied, integers that wrapped around, a time that runs backward, two codes that mean the opposite of one another, or
+its columns are in a different order and the script reads them by position. Or a column gives a label of 0 and 1 away in
+one file and says nothing about it in the other, where the other columns relate to the label as before: it was probably
+filled after the outcome was known.
 
 Why it hurts
 ------------
@@ -193,6 +193,11 @@ _SENTENCES: Final[dict[str, tuple[str, str]]] = {
     "rounded": (
         "Column `{column}` is rounded in one file: `{file}` has {here}, `{other}` has {there}, on the same scale.",
         "Write the file again with its decimals; look for a `%d`, `%.0f` or a cast to int in what wrote it.",
+    ),
+    "wrapped": (
+        "Column `{column}` seems to have wrapped around in integers of {units}: `{file}` has {here}, `{other}` has "
+        "{there}; without the wrap both have one distribution.",
+        "Write the file again with a larger integer type (int32), or add 2**8 or 2**16 to the values below 0.",
     ),
     "orientation": (
         "The pictures `{column}` of `{other}` seem to be {units} against those of `{file}`: the mean pictures "
