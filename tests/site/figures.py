@@ -50,6 +50,7 @@ CODE: Final[dict[str, tuple[str, ...]]] = {
     "benchmarks/cpu.py": LOOP,
     "benchmarks/fashion.py": LOOP,
     "benchmarks/first_steps.py": (".",),
+    "benchmarks/foreign_suite.py": (*WATCHING, "dropins"),
     "benchmarks/generation.py": SERVING,
     "benchmarks/gpt2.py": ("engine", "kernels"),
     "benchmarks/kernels.py": ("kernels",),
