@@ -2,6 +2,7 @@
 batches of up to 32 that wait 5 ms.
 
     python -m benchmarks.serving_peers [--install] [--only trueloop litserve] [--requests 2000] [--slow 200]
+        [--parts slow]
 
 One table: requests per second and p99 of 64 callers; what a SIGKILL of the model's process costs; what callers cost
 that send and never read; and how malformed requests are answered. `--install` makes an environment for each peer under
@@ -22,7 +23,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +42,9 @@ CLIENTS: Final = 64
 PATIENCE: Final = 15.0  # Seconds for an answer; then it counts as none
 CRASH: Final = 20.0  # Seconds of load around a crash, which comes after the first two
 FLOOD: Final = 10.0  # Seconds of callers that never read
-PACE: Final = 0.2  # Seconds between two requests of such a caller
+PACE: Final = 0.2  # Seconds between two requests of such a caller, and between two questions to /health
+HEALTH: Final = 5.0  # Seconds for /health; a supervisor waits no longer
+PARTS: Final = ("throughput", "crash", "slow", "malformed")
 LITSERVE: Final = """
 import sys
 import litserve
@@ -103,6 +106,7 @@ class Peer:
     command: Callable[[Path, Path, int], list[str]]  # Of the artifact, a folder to write to, and the port
     body: Callable[[Any], Any]  # A sample -> the request
     answer: Callable[[Any], int]  # The answer -> the number of the class
+    health: str = "/health"  # The path that asks whether the process is alive
 
 
 def _ours(artifact: Path, folder: Path, port: int) -> list[str]:
@@ -125,7 +129,7 @@ PEERS: Final = (
         "trueloop", "", _ours, lambda sample: sample, lambda told: "abcdefghij".index(told["predictions"][0]["class"])
     ),
     Peer("litserve", "litserve", _litserve, lambda sample: sample, lambda told: int(np.argmax(told["scores"]))),
-    Peer("bentoml", "bentoml", _bentoml, lambda sample: [sample], lambda told: int(np.argmax(told[0]))),
+    Peer("bentoml", "bentoml", _bentoml, lambda sample: [sample], lambda told: int(np.argmax(told[0])), "/healthz"),
 )
 
 
@@ -291,12 +295,34 @@ async def slow_readers(load: Load, process: int, count: int) -> dict[str, str]:
 
     floods = [asyncio.create_task(flood()) for _ in range(count)]
     await asyncio.sleep(1)
-    told, _ = await load.run(lambda: time.perf_counter() < end, 4)
+    (told, _), healthy = await asyncio.gather(load.run(lambda: time.perf_counter() < end, 4), health(load, end))
     after = memory(process)
     await asyncio.gather(*floods)
     good = [seconds for _, seconds, status in told if status == 200]
     others = f"others: {len(good) / (FLOOD - 1):,.0f} requests/s, p99 {p99(good) * 1e3:,.0f} ms"
-    return {f"{count} callers never read": f"{others}, {len(told) - len(good)} lost; memory {after - before:+,.0f} MB"}
+    return {
+        f"{count} callers never read": f"{others}, {len(told) - len(good)} lost; memory {after - before:+,.0f} MB",
+        f"/health while {count} callers never read": healthy,
+    }
+
+
+async def health(load: Load, end: float) -> str:
+    """Asked on a new connection each time, as a supervisor does."""
+    request = load.address.head("GET", load.peer.health, "Connection: close")
+    good: list[float] = []
+    asked = 0
+    while time.perf_counter() < end:
+        asked += 1
+        begun = time.perf_counter()
+        with suppress(OSError, TimeoutError):
+            async with Connection(load.address) as connection:
+                if (await asyncio.wait_for(connection.ask(request), HEALTH)).status == 200:
+                    good.append(time.perf_counter() - begun)
+        await asyncio.sleep(PACE)
+    median = sorted(good)[len(good) // 2] * 1e3 if good else math.nan
+    return (
+        f"{len(good)} of {asked} answered, median {median:,.0f} ms, slowest {max(good, default=math.nan) * 1e3:,.0f} ms"
+    )
 
 
 async def malformed(load: Load) -> dict[str, str]:
@@ -326,10 +352,12 @@ def questions_of(peer: Peer, artifact: Path) -> list[tuple[bytes, int]]:
     ]
 
 
-async def measured(peer: Peer, artifact: Path, folder: Path, requests: int, slow: int) -> dict[str, str]:
+async def measured(
+    peer: Peer, artifact: Path, folder: Path, requests: int, slow: int, parts: Sequence[str]
+) -> dict[str, str]:
     """Each part has a fresh server."""
     told: dict[str, str] = {}
-    for part in ("throughput", "crash", "slow", "malformed"):
+    for part in parts:
         with served(peer, artifact, folder) as (address, process):
             load = Load(peer, address, questions_of(peer, artifact))
             await until_ready(load)
@@ -353,6 +381,7 @@ def main() -> int:
     parser.add_argument("--artifact", type=Path, help="an ONNX export of 28 x 28 images and 10 classes a to j")
     parser.add_argument("--requests", type=int, default=2_000)
     parser.add_argument("--slow", type=int, default=200)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     options = parser.parse_args()
     chosen = [peer for peer in PEERS if not options.only or peer.name in options.only]
     for peer in chosen:
@@ -361,7 +390,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as place:
         artifact = options.artifact.absolute() if options.artifact else made(Path(place), "deep")
         told = {
-            peer.name: asyncio.run(measured(peer, artifact, Path(place), options.requests, options.slow))
+            peer.name: asyncio.run(measured(peer, artifact, Path(place), options.requests, options.slow, options.parts))
             for peer in chosen
         }
     print("| | " + " | ".join(told) + " |\n|---|" + "---|" * len(told))
