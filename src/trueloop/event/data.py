@@ -49,6 +49,7 @@ class BatchInspected(Event):
     """Distance of each sample to the next over that to any other, per tensor: 1 for unordered samples. Empty: not
     measured."""
     windows: bool  # each sample is the previous one shifted: windows over a series, or next-token targets
+    placeholder: int | None  # the number that one of its tensors holds for every sample: it is no label
     scored: bool  # after a model call on it, a loss function gave a scalar or an argmax was taken
     carries_state: bool  # the model was also given its output for the batch before: a state carried across batches
 

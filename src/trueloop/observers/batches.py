@@ -171,6 +171,7 @@ class BatchesObserver(Observer):
             "windows": ordered and are_windows(rows),
         }
         columns = [values for row in rows if row.dim() <= 2 and row.is_cpu and (values := integers(row)) is not None]
+        facts["placeholder"] = next((values[0] for values in columns if len(rows) > 1 and len(set(values)) == 1), None)
         look = _Look(facts, _memory_of(rows), columns)
         record.pending.append(look)
         if len(record.pending) > WAITING:

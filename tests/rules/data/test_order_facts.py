@@ -41,6 +41,7 @@ BATCH = BatchInspected(
     labels=(),
     neighbor_distance=(1.0, 1.0),
     windows=False,
+    placeholder=None,
     scored=True,
     carries_state=False,
 )

@@ -28,7 +28,7 @@ When it is fine
 ---------------
 Not reported: accuracy on the training set itself (the same loader, the same dataset, or all of its samples), or on a
 part of it in addition to a real validation, unless that part is named validation or test; features of all the data
-without a score; folds of a cross-validation, each with its own model or optimizer; tables with few distinct values,
+without a score; predictions for samples that come with a placeholder instead of labels; folds of a cross-validation, each with its own model or optimizer; tables with few distinct values,
 where equal rows are expected; samples that are evaluated first and trained on later.
 
 Not detected: batches that a script slices out of its tensors. Augmented training samples never repeat: then only
@@ -66,6 +66,7 @@ class _Side:
     pass_one: Counter[int] = field(default_factory=Counter)
     last: int = 0  # The step of its last batch
     scored: bool = False
+    placeholders: set[int | None] = field(default_factory=set)
 
     def add(self, batch: BatchInspected, step: int) -> None:
         for row in batch.rows:
@@ -74,6 +75,12 @@ class _Side:
             self.pass_one.update(batch.rows)
         self.last = max(self.last, batch.step)
         self.scored = self.scored or batch.scored
+        self.placeholders.add(batch.placeholder)
+
+    @property
+    def only_predicts(self) -> bool:
+        """Nothing to compare its outputs with: no score was computed, and one number is in the place of all labels."""
+        return not self.scored and len(self.placeholders) == 1 and None not in self.placeholders
 
     def duplicates(self) -> float:
         """Share of the samples of one pass that occur more than once."""
@@ -177,7 +184,7 @@ class TrainValidationOverlap(Rule, code="DAT101", severity=Severity.ERROR):
         if numbers:
             return replace(max(numbers, key=lambda overlap: overlap.share), named=loader in self._named)
         datasets = {other.first.dataset for other in before.values()} - {-1}
-        if not before or loader in before or side.first.dataset in datasets:
+        if not before or loader in before or side.first.dataset in datasets or side.only_predicts:
             return None
         known = {row for other in before.values() for row, step in other.rows.items() if step < last}
         sizes = [other.first.samples for other in before.values()]
