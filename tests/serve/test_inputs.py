@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import io
 import json
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -175,3 +177,9 @@ def test_a_model_that_does_not_prepare_pictures_itself_takes_none() -> None:
     assert not taker.takes_pictures
     with pytest.raises(Refused, match="does not accept images"):
         taker.of_picture(png(), resize=False)
+
+
+def test_reading_requests_loads_no_torch() -> None:
+    """It would double the memory of a server whose model runs in another runtime."""
+    code = "import sys, trueloop.serve.app, trueloop.serve.inputs; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

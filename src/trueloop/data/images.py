@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -29,16 +28,12 @@ from trueloop.errors import BadData, MissingExtra
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["ENDINGS", "Images", "image_folder", "match_range", "picture", "scaled"]
+__all__ = ["ENDINGS", "Images", "image_folder", "picture", "scaled"]
 
 ENDINGS: Final = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
 GREY: Final = frozenset({"1", "L", "LA", "I", "I;16", "I;16B", "I;16L"})  # Pillow's grayscale modes
 IN_MEMORY: Final = 2_000_000_000  # Decoded images up to this many bytes are kept in memory
 VALID_NAMES: Final = ("valid", "val", "validation")
-FULL: Final = 255
-NARROW: Final = 127
-"""Raw values up to this are not 8-bit brightness (the digits go to 16), so pixels are scaled to them. Above it, the
-brightest pixel of a few samples may be 254 by chance."""
 SIDEWAYS: Final = frozenset({5, 6, 7, 8})  # EXIF orientations that swap width and height
 
 
@@ -68,13 +63,6 @@ _PURPOSE: Final = {"train": "training", "valid": "validation", "test": "test"}
 def scaled(images: Tensor) -> Tensor:
     """0 to 255 becomes -1 to 1."""
     return images.float().div_(127.5).sub_(1.0)
-
-
-def match_range(pixels: npt.NDArray[Any], brightest: int) -> npt.NDArray[Any]:
-    """Pixels from 0 to 255, scaled to the raw values of the training data where these are not 8-bit brightness."""
-    if brightest > NARROW:
-        return pixels
-    return np.round(pixels.astype(np.float32) * (brightest / FULL)).astype(np.uint8)
 
 
 @final

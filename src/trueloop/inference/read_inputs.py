@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from trueloop.checkpoint.tensor_files import load_numpy, load_torch
-from trueloop.data.images import ENDINGS, match_range, picture
+from trueloop.data.images import ENDINGS, picture
+from trueloop.data.pixel_range import match_range
 from trueloop.data.table_rows import read_rows
 from trueloop.errors import BadData
 from trueloop.export.trained_model import TrainedModel

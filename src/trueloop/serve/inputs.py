@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn, final
 import numpy as np
 import orjson
 
-from trueloop.data.images import match_range
+from trueloop.data.pixel_range import match_range
 from trueloop.data.table_rows import encode_cell, is_one_hot
 from trueloop.errors import BadArtifact, MissingExtra, did_you_mean
 from trueloop.export.exporter import Array

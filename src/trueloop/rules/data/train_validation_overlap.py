@@ -28,8 +28,9 @@ When it is fine
 ---------------
 Not reported: accuracy on the training set itself (the same loader, the same dataset, or all of its samples), or on a
 part of it in addition to a real validation, unless that part is named validation or test; features of all the data
-without a score; predictions for samples that come with a placeholder instead of labels; folds of a cross-validation, each with its own model or optimizer; tables with few distinct values,
-where equal rows are expected; samples that are evaluated first and trained on later.
+without a score; predictions for samples that come with a placeholder instead of labels; folds of a cross-validation,
+each with its own model or optimizer; tables with few distinct values, where equal rows are expected; samples that are
+evaluated first and trained on later.
 
 Not detected: batches that a script slices out of its tensors. Augmented training samples never repeat: then only
 loaders over parts of one dataset can be compared.
