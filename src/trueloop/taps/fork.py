@@ -12,13 +12,14 @@ import pickle
 import signal
 import stat
 import sys
-import warnings
 from collections.abc import Callable
 from select import select
 from time import monotonic
 from typing import Any, Final, NoReturn
 
 import torch
+
+from trueloop.taps.without_warnings import without_warnings
 
 if sys.platform == "linux":
     import fcntl
@@ -53,8 +54,7 @@ def run_in_fork(work: Callable[[], Any], seconds: float, *, with_cuda: bool = Fa
         raise CannotFork("a process that uses CUDA cannot be forked")
     reading, writing = os.pipe()
     offsets = _offsets()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns about threads; the fork uses none
+    with without_warnings(DeprecationWarning):  # Python 3.12 warns about threads; the fork uses none
         child = os.fork()
     if child == 0:
         _answer(work, reading, writing)

@@ -11,7 +11,6 @@ import copy
 import io
 import logging
 import sys
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from typing import Any, Final
@@ -24,6 +23,7 @@ from torch.overrides import TorchFunctionMode
 from trueloop.measure.randomness import GlobalRandomStates
 from trueloop.taps.calls import tensors_in
 from trueloop.taps.place import is_users
+from trueloop.taps.without_warnings import without_warnings
 from trueloop.torch_private.modules import HOOKS
 from trueloop.usercode.source import source_of
 
@@ -110,8 +110,7 @@ def _quiet() -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(redirect_stdout(io.StringIO()))
         stack.enter_context(redirect_stderr(io.StringIO()))
-        stack.enter_context(warnings.catch_warnings())
-        warnings.simplefilter("ignore")
+        stack.enter_context(without_warnings())
         logging.disable(logging.CRITICAL)
         try:
             yield
