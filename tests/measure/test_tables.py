@@ -172,6 +172,7 @@ def test_numbers_of_two_samples(first: Numbers, second: Numbers) -> None:
         ("padding", [f"f{i}.png" for i in range(1, 13)] * 5, [f"f{i:02d}.png" for i in range(1, 13)] * 5),
         ("date", ["01.02.2023", "15.11.2022"] * 30, ["2023-02-01", "2022-11-15"] * 30),
         ("spelling", ["Oak", "Pine", "Elm"] * 30, ["oak", "pine", "elm "] * 30),
+        ("accents", ["K\u00f6ln", "N\u00eemes", "Wien"] * 30, ["Ko\u0308ln", "Ni\u0302mes", "Wien"] * 30),
     ],
 )
 def test_words_that_differ(kind: str, first: list[str], second: list[str]) -> None:

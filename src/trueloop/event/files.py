@@ -20,7 +20,7 @@ __all__ = [
 
 Kind = Literal[
     "order", "exchanged", "constant", "units", "percent", "base", "comma", "separator", "padding", "spelling", "date",
-    "direction", "inverted", "unrelated", "precision", "rounded", "wrapped", "orientation", "text date",
+    "accents", "direction", "inverted", "unrelated", "precision", "rounded", "wrapped", "orientation", "text date",
     "leaked",
 ]  # fmt: skip
 

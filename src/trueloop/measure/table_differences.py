@@ -1,6 +1,7 @@
 """What differs between columns of one name in two files: units, codes, formats, a constant, the order of columns."""
 
 import re
+import unicodedata
 from collections import Counter
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
@@ -46,7 +47,7 @@ Floats = NDArray[numpy.float64]
 
 
 class Difference(NamedTuple):
-    kind: str  # order, exchanged, constant, units, percent, base, wrapped, comma, separator, padding, spelling, date
+    kind: str  # as in `event/files.py`: order, exchanged, constant, units, ...
     column: str
     here: str  # what the first table has
     there: str
@@ -339,11 +340,13 @@ def _spelling(first: list[str], second: list[str]) -> Difference | None:
         return None
     example = min(new)
     same = next(name for name in sorted(names) if _plain(name) == _plain(example))
+    if unicodedata.normalize("NFC", same) == unicodedata.normalize("NFC", example):
+        return Difference("accents", "", ascii(same), ascii(example))
     return Difference("spelling", "", repr(same), repr(example))
 
 
 def _plain(name: str) -> str:
-    return re.sub(r"[\W_]+", "", name).lower()
+    return re.sub(r"[\W_]+", "", unicodedata.normalize("NFC", name)).lower()
 
 
 def _comma(first: Values, second: Values) -> Difference | None:

@@ -48,6 +48,7 @@ _HANDLED: Final = {
     "text date": ("strptime", "to_datetime", "parse_dates", "fromisoformat", "dateutil", "datetime64", "split('.')"),
     "date": ("strptime", "to_datetime", "parse_dates", "fromisoformat", "dateutil", "datetime64"),
     "spelling": (".lower()", ".upper()", ".casefold()", ".replace(", "re.sub", ".strip("),
+    "accents": ("unicodedata", "unidecode"),
     "separator": ("re.split", "re.findall", "replace("),
 }  # fmt: skip
 """Words in the source of a script that handles this, or reads by name."""
@@ -161,6 +162,11 @@ _SENTENCES: Final[dict[str, tuple[str, str]]] = {
         "The names in column `{column}` are spelled differently: {here} in `{file}`, {there} in `{other}`. They do not "
         "match.",
         "Bring them to one form when the files are read: `name.strip().lower()`.",
+    ),
+    "accents": (
+        "Accented letters in column `{column}` are composed in one file only: {here} in `{file}`, {there} in "
+        "`{other}`. They look the same and do not match.",
+        "Bring them to one form when the files are read: `unicodedata.normalize('NFC', name)`.",
     ),
     "date": (
         "Dates in column `{column}` have different formats: {here} in `{file}`, {there} in `{other}`. As text they "
