@@ -329,7 +329,7 @@ def test_an_option_means_the_same_in_every_verb() -> None:
 
 OTHERWISE = {
     ("serve", "--write"), ("bench", "--batch"), ("probe", "--steps"), ("explain", "--output"), ("checkpoint", "--to"),
-    ("train", "--runs"), ("sweep", "--runs"), ("inspect", "--samples"), ("predict", "--input"),
+    ("train", "--runs"), ("sweep", "--runs"), ("inspect", "--samples"), ("serve", "--samples"), ("predict", "--input"),
     ("train", "--baseline"), ("ready", "--baseline"),
 }  # fmt: skip
 """A folder of pages, a file to write, a list of sizes, `all`, a run to compare with: the same word in another form."""

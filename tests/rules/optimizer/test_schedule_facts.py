@@ -131,7 +131,9 @@ def test_a_repeating_cycle_may_be_meant_in_epochs_if_it_is_short() -> None:
 
 @pytest.mark.parametrize(("length", "lines"), [(10, [10]), (11, [])])
 def test_a_cosine_wraps_after_twice_its_length(length: int, lines: list[int]) -> None:
-    assert found(SchedulerEpochBatchMismatch, _steps(20, 1, "CosineAnnealingLR", length)) == lines
+    steps = _steps(20, 1, "CosineAnnealingLR", length)
+    assert found(SchedulerEpochBatchMismatch, [EPOCH, *steps]) == lines
+    assert found(SchedulerEpochBatchMismatch, steps) == []  # without a loader the source must say what an epoch is
 
 
 def test_a_cosine_of_one_epoch_is_a_wave_and_one_of_the_epochs_count_is_not() -> None:

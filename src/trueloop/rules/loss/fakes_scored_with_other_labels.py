@@ -81,11 +81,11 @@ class FakesScoredWithOtherLabels(Rule, code="LOS152", severity=Severity.ERROR):
                 if own is None or len(own.labels) != 1:
                     continue
                 first = next(iter(own.labels))
-                if first == label or view.values[first].memory == view.values[label].memory:
-                    self._matched.add(critic.model)
-                elif _differ(view, first, label):
+                if _differ(view, first, label):  # first: a new draw may get the memory of one that was freed
                     scored = _Scored(event, maker, critic, _range(view, first), _range(view, label))
                     self._scored.setdefault(critic.place, []).append(scored)
+                elif first == label or view.values[first].memory == view.values[label].memory:
+                    self._matched.add(critic.model)
 
     def on_run_ended(self, _: RunEnded) -> Findings:
         for place, calls in self._scored.items():
