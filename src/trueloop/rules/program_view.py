@@ -12,7 +12,7 @@ from typing import Final
 
 from trueloop.event import Operation, Place, StepProgram, Value
 
-__all__ = ["ELEMENTWISE", "LOSSES", "RANDOM", "VIEWS", "ProgramView"]
+__all__ = ["ELEMENTWISE", "LOSSES", "NORMAL", "RANDOM", "VIEWS", "ProgramView"]
 
 VIEWS: Final = frozenset({
     "view", "reshape", "flatten", "squeeze", "unsqueeze", "contiguous", "clone", "to", "float", "double", "half",
@@ -33,6 +33,7 @@ LOSSES: Final = frozenset({
     "l1_loss", "smooth_l1_loss", "huber_loss", "multi_margin_loss", "ctc_loss", "soft_margin_loss",
     "multilabel_soft_margin_loss", "hinge_embedding_loss", "poisson_nll_loss", "gaussian_nll_loss",
 })  # fmt: skip
+NORMAL: Final = frozenset({"randn", "randn_like", "normal", "normal_"})
 RANDOM: Final = frozenset({
     "randn", "rand", "randint", "randperm", "randn_like", "rand_like", "randint_like", "normal", "normal_", "uniform_",
     "bernoulli", "bernoulli_", "multinomial", "exponential_", "random_",

@@ -46,4 +46,5 @@ class Program(ABC):
 
     def take(self, window: Window) -> tuple[Tensor, bool, bool]:
         """Take them: the last gradient norm; whether weights were updated; whether fp16 only sought its scale."""
+        # Programs whose `steps_itself` is always false leave it so; the loop asks that first.
         raise NotImplementedError(f"{type(self).__name__} takes no steps itself.")

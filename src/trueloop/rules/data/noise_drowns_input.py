@@ -31,7 +31,7 @@ from typing import Final
 
 from trueloop.event import Place, RunEnded, StepProgram
 from trueloop.finding import Finding
-from trueloop.rules.program_view import LOSSES, RANDOM, ProgramView
+from trueloop.rules.program_view import LOSSES, NORMAL, RANDOM, ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["NoiseDrownsInput"]
@@ -42,7 +42,6 @@ CLEAN: Final = 1.5  # range of evaluated inputs, of that of the data
 LEAST: Final = 100  # numbers
 PROGRAMS: Final = 2
 _ADDS: Final = frozenset({"add", "__add__", "__radd__", "__iadd__", "add_"})
-_NORMAL: Final = frozenset({"randn", "randn_like", "normal", "normal_"})
 _SCALES: Final = frozenset({"mul", "__mul__", "__rmul__", "mul_"})
 
 
@@ -116,7 +115,7 @@ def _deviation(view: ProgramView, noise: int) -> float:
         if any(view.maker(index) is None and not view.values[index].constant for index in maker.inputs):
             return 0.0
         noise = next((index for index in maker.inputs if view.maker(index) is not None), maker.inputs[0])
-    if maker is None or maker.name not in _NORMAL or extent is None or count < LEAST:
+    if maker is None or maker.name not in NORMAL or extent is None or count < LEAST:
         return 0.0
     return extent / (2 * sqrt(2 * log(count)))
 

@@ -34,14 +34,13 @@ from math import prod
 from typing import Final
 
 from trueloop.event import ModelUse, Operation, StepProgram
-from trueloop.rules.program_view import RANDOM, ProgramView
+from trueloop.rules.program_view import NORMAL, RANDOM, ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, on_line, path_and_line
 
 __all__ = ["NoisedAtAnotherTime"]
 
 SAMPLED: Final = 2  # recorded steps that must show it
 LEAST: Final = 8  # samples of a batch
-_NORMAL: Final = frozenset({"randn", "randn_like", "normal", "normal_"})
 _TIMES: Final = frozenset({"randint", "rand"})
 
 
@@ -100,7 +99,7 @@ def _makers(view: ProgramView, value: int) -> Iterator[Operation]:
 def _is_noised(view: ProgramView, value: int, draws: list[Operation]) -> bool:
     """Data of the same shape, and a normal draw of it, are behind the value."""
     shape = view.values[value].shape
-    noise = any(o.name in _NORMAL and view.values[o.outputs[0]].shape == shape for o in draws)
+    noise = any(o.name in NORMAL and view.values[o.outputs[0]].shape == shape for o in draws)
     data = any(view.values[i].shape == shape and view.is_data(i) for i in view.contents(value))
     return len(shape) > 1 and noise and data
 

@@ -29,14 +29,13 @@ actor-critic and variational models), samples that are detached, and samples tha
 from typing import Final
 
 from trueloop.event import Operation, StepProgram
-from trueloop.rules.program_view import ProgramView
+from trueloop.rules.program_view import NORMAL, ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, on_line
 
 __all__ = ["SampleDifferentiatedInLogProb"]
 
 SAMPLED: Final = 2  # recorded steps that must show it
 MOST: Final = 12  # operations from the noise to the sample
-_NORMAL: Final = frozenset({"randn", "randn_like", "normal", "normal_"})
 _PRODUCTS: Final = frozenset({"mul", "__mul__", "__rmul__", "multiply"})
 _SUMS: Final = frozenset({"add", "__add__", "__radd__"})
 _DIFFERENCES: Final = frozenset({"sub", "__sub__", "rsub", "__rsub__", "subtract"})
@@ -83,7 +82,7 @@ def _sample(view: ProgramView, operation: Operation) -> tuple[int, int] | None:
 
 def _is_noise(view: ProgramView, index: int) -> bool:
     maker = view.maker(view.through_views(index))
-    return maker is not None and maker.name in _NORMAL and not view.values[index].grad
+    return maker is not None and maker.name in NORMAL and not view.values[index].grad
 
 
 def _only_scored(view: ProgramView, sample: int, mean: int) -> Operation | None:

@@ -32,7 +32,7 @@ from math import prod
 from typing import Final, NamedTuple
 
 from trueloop.event import Operation, Place, RunEnded, StepProgram
-from trueloop.rules.program_view import ProgramView
+from trueloop.rules.program_view import NORMAL, ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, path_and_line
 
 __all__ = ["SamplingStartsAboveTrainedNoise"]
@@ -41,7 +41,6 @@ DRAWS: Final = 96  # samples that must be recorded: the last fifth of the times 
 KEPT: Final = 0.6  # factor of the data at the noisiest sample; a usual schedule ends below 0.1, a short one below 0.4
 VISIBLE: Final = 0.2  # of the noise: the spread of the data, estimated as an eighth of its range
 UNIT: Final = 0.02  # tolerance of a² + b² = 1
-_NORMAL: Final = frozenset({"randn", "randn_like", "normal", "normal_"})
 _PRODUCTS: Final = frozenset({"mul", "__mul__", "__rmul__", "multiply"})
 _SUMS: Final = frozenset({"add", "__add__", "__radd__"})
 
@@ -135,4 +134,4 @@ def _factor(view: ProgramView, product: int, *, noise: bool) -> tuple[int, int] 
 
 def _is_noise(view: ProgramView, value: int) -> bool:
     maker = view.maker(view.through_views(value))
-    return maker is not None and maker.name in _NORMAL and len(view.values[value].shape) > 1
+    return maker is not None and maker.name in NORMAL and len(view.values[value].shape) > 1

@@ -30,7 +30,7 @@ from math import prod
 from typing import Final
 
 from trueloop.event import Operation, StepProgram
-from trueloop.rules.program_view import VIEWS, ProgramView
+from trueloop.rules.program_view import NORMAL, VIEWS, ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, on_line
 
 __all__ = ["TargetIsUnrelatedNoise"]
@@ -40,7 +40,6 @@ SAMPLED: Final = 2  # steps that must show it
 _DIFFERENCES: Final = frozenset({
     "sub", "__sub__", "rsub", "__rsub__", "subtract", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss",
 })  # fmt: skip
-_NORMAL: Final = frozenset({"randn", "randn_like", "normal", "normal_"})
 _SCALES: Final = VIEWS | {"mul", "__mul__", "__rmul__", "div", "__truediv__", "neg", "__neg__"}
 
 
@@ -85,7 +84,7 @@ def _unrelated(view: ProgramView, operation: Operation) -> int | None:
         maker = view.maker(value)
         if maker is None or prod(shape) < LEAST or [o for o in view.readers[value] if o.outputs] != [operation]:
             return None
-        if maker.name in _NORMAL:
+        if maker.name in NORMAL:
             return value
         if maker.name not in _SCALES or not maker.inputs or len(maker.inputs) > 1:
             return None
@@ -99,7 +98,7 @@ def _noise_of_input(view: ProgramView, target: int) -> int | None:
     for use in view.program.models:
         for given in use.inputs if use.grad else ():
             behind = [index for index in view.contents(given) if view.values[index].shape == shape]
-            draws = [index for index in behind if (m := view.maker(index)) is not None and m.name in _NORMAL]
+            draws = [index for index in behind if (m := view.maker(index)) is not None and m.name in NORMAL]
             data = [index for index in behind if view.is_data(index)]
             if draws and data and target not in draws:
                 return draws[0]

@@ -29,7 +29,7 @@ augmentation), parameters of a simulation that are drawn and predicted, and eval
 from typing import Final
 
 from trueloop.event import RunEnded, StepProgram
-from trueloop.rules.program_view import VIEWS, ProgramView
+from trueloop.rules.program_view import NORMAL, VIEWS, ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, path_and_line
 
 __all__ = ["UniformNoiseAsTarget"]
@@ -38,7 +38,6 @@ SAMPLED: Final = 2  # steps that must show it
 _DIFFERENCES: Final = frozenset({
     "sub", "__sub__", "rsub", "__rsub__", "subtract", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss",
 })  # fmt: skip
-_NORMAL: Final = frozenset({"randn", "randn_like", "normal", "normal_"})
 _UNIFORM: Final = frozenset({"rand", "rand_like", "uniform_"})
 _SCALES: Final = VIEWS | {"mul", "__mul__", "__rmul__"}
 
@@ -97,7 +96,7 @@ def _uniform_target(view: ProgramView) -> int | None:
 
 
 def _plain_draw(view: ProgramView, value: int) -> int | None:
-    return _draw(view, value, _NORMAL) if len(view.values[value].shape) > 1 else None
+    return _draw(view, value, NORMAL) if len(view.values[value].shape) > 1 else None
 
 
 def _draw(view: ProgramView, value: int, names: frozenset[str]) -> int | None:
