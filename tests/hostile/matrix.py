@@ -22,6 +22,7 @@ from trueloop.checkpoint.store import seal_json, unseal_json
 from trueloop.export.catalogue import TARGETS, find_exporter
 from trueloop.export.exporter import installed_version
 from trueloop.export.folder import staged_folder
+from trueloop.inference.read_inputs import TENSORS
 from trueloop.inspection.files import ARRAYS, KNOWN, PICKLED
 from trueloop.results.artifact import FILE
 
@@ -34,7 +35,7 @@ _QUIET = ("--set", "epochs=1", "--quiet")
 _RUN_VERBS: dict[str, tuple[str, ...]] = {
     "recheck": ("recheck", EVIL),
     "probe": ("probe", EVIL),
-    "ready": ("ready", EVIL),
+    "ready": ("ready", EVIL, "--fail-on", "error"),
     "train": ("train", "digits", "--name", "evil", *_QUIET),
     "resume": ("resume", EVIL, "--set", "epochs=2"),
     "runs": ("runs",),
@@ -59,24 +60,32 @@ _CHECKPOINT_VERBS = {
     "inspect": ("inspect", "checkpoint", EVIL),
     "checkpoint": ("checkpoint", "convert", EVIL, "--to", "x.safetensors"),
 }
-_TENSORS = (".npy", ".pt")  # The tensors that `predict --input` takes; it opens no other of these files
 _ARTIFACT_VERBS: dict[str, tuple[str, ...]] = {
     "serve": ("serve", PLACE, "--port", "0"),
     "load": ("load", PLACE, "--requests", "1"),
     "bench": ("bench", PLACE, "--seconds", "0.1"),
 }
+
+
+def _file_verbs(end: str) -> dict[str, tuple[str, ...]]:
+    file = f"x{end}"
+    found: dict[str, tuple[str, ...]] = {
+        "inspect": ("inspect", "checkpoint", file),
+        "inspect tensor": ("inspect", "tensor", file),
+        "inspect activations": ("inspect", "model", "runs/good", "--activations", "0", "--inputs", file),
+        "train start_from": ("train", "digits", "--name", "new", *_QUIET, "--set", f"start_from={file}"),
+    }
+    return found | ({"predict": ("predict", "runs/good", "--input", file)} if end in TENSORS else {})
+
+
 OPENED: dict[str, dict[str, tuple[str, ...]]] = {
     RUN: _RUN_VERBS,
     TRAINING: _CHECKPOINT_VERBS,
     WEIGHTS: _CHECKPOINT_VERBS,
-    **{
-        end: {"inspect": ("inspect", "checkpoint", f"x{end}")}
-        | ({"predict": ("predict", "runs/good", "--input", f"x{end}")} if end in _TENSORS else {})
-        for end in KNOWN
-    },
+    **{end: _file_verbs(end) for end in KNOWN},
     **dict.fromkeys(ARTIFACTS, _ARTIFACT_VERBS),
 }
-"""Format -> verb -> what is typed."""
+"""Format -> verb (and a word more, where it opens files in several ways) -> what is typed."""
 OPENS_NOTHING = {
     "check": "executes the script that the user names",
     "fix": "the same",
@@ -91,9 +100,8 @@ OPENS_NOTHING = {
     "mcp": "calls other verbs",
 }
 """Verb -> why it opens no file of a stranger."""
-READ = {(RUN, "runs"), (RUN, "ui"), (RUN, "compare"), (RUN, "checkpoint"), (RUN, "train"), (TRAINING, "ready")}
-READ |= {(RUN, "ready"), (RUN, "recheck"), (WEIGHTS, "ready")}
-"""Cells that may end well: they read text, or report the damage as a result."""
+READ = {(RUN, verb) for verb in ("runs", "ui", "compare", "checkpoint", "train", "ready", "recheck")}
+"""Cells that may end well: they read text."""
 
 
 def put(kind: str, canary: Path) -> None:

@@ -6,7 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
 
+from tests.hostile.canary import Evil
 from tests.hostile.pickles import PICKLES
 from tests.hostile.texts import SPECIAL
 from tests.hostile.verbs import call, refused, reseal
@@ -50,6 +52,26 @@ def test_ready_judges_it_and_its_sibling(name: str, work: Path, canary: Path) ->
     put(name, canary)
     assert call("ready", "runs/evil").code in (0, 1)
     assert call("ready", "runs/good").code in (0, 1)
+
+
+def test_ready_names_code_beside_all_that_a_resume_needs(work: Path, canary: Path) -> None:
+    for checkpoint in Path("runs", "evil", "checkpoints").iterdir():
+        held = torch.load(checkpoint / "training.pt", weights_only=True)
+        torch.save({**held, "more": Evil(canary)}, checkpoint / "training.pt")
+        reseal(checkpoint)
+    said = call("ready", "runs/evil", "--fail-on", "error")
+    assert said.code == 1, said
+    assert "training.pt would execute code when loaded (posix.mkdir)" in said.text
+
+
+def test_ready_names_weights_that_are_a_pickle(work: Path, canary: Path) -> None:
+    for file in Path("runs", "evil", "checkpoints").glob("*/model.safetensors"):
+        file.write_bytes(PICKLES["evil"](canary))
+        reseal(file.parent)
+    said = call("ready", "runs/evil", "--fail-on", "error")
+    assert said.code == 1, said
+    assert "model.safetensors is not a safetensors file" in said.text
+    assert "not ready" in said.text
 
 
 @pytest.mark.long

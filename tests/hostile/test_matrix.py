@@ -6,19 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.hostile.matrix import ARTIFACTS, FORMATS, OPENED, OPENS_NOTHING, READ, put
+from tests.hostile.matrix import ARTIFACTS, FORMATS, OPENED, OPENS_NOTHING, READ, WEIGHTS, put
 from tests.hostile.pickles import PICKLES
 from tests.hostile.verbs import call
+from trueloop.checkpoint.contents import TRAINING
 from trueloop.cli.main import VERBS
 from trueloop.export.catalogue import find_exporter
 from trueloop.export.exporter import installed_version
 
 CELLS = [(kind, verb) for kind, verbs in OPENED.items() for verb in verbs]
-QUICK = [(".npy", "inspect"), ("artifact pt2", "serve"), ("run.json", "inspect")]
+QUICK = [(".npy", "inspect"), ("artifact pt2", "serve"), ("run.json", "inspect"), (".pt", "inspect activations")]
+QUICK += [(".pt", "predict"), (".pth", "train start_from"), (WEIGHTS, "ready"), (TRAINING, "ready")]
 
 
 def test_every_verb_is_in_the_table() -> None:
-    opening = {verb for verbs in OPENED.values() for verb in verbs}
+    opening = {words[0] for verbs in OPENED.values() for words in verbs.values()}
     assert opening | set(OPENS_NOTHING) == set(VERBS), "a new verb: say in matrix.py which formats it opens"
     assert not opening & set(OPENS_NOTHING)
 
@@ -30,7 +32,7 @@ def test_every_format_is_in_the_table() -> None:
 
 
 def test_every_command_is_one_of_its_verb() -> None:
-    assert all(words[0] == verb for verbs in OPENED.values() for verb, words in verbs.items())
+    assert all(words[0] == verb.split()[0] for verbs in OPENED.values() for verb, words in verbs.items())
     assert set(CELLS) >= READ
 
 

@@ -142,7 +142,8 @@ def test_columns_without_use_are_listed_and_new_categories_are_taken(
         ("kind", "a.png", "", "this model takes a CSV or Parquet table"),
         ("digits", "a.csv", "a\n1\n", "this model takes image files, or .npy or .pt tensors of uint8 [N x 1x8x8]"),
         ("digits", "a.png", "not an image", "cannot be read"),
-        ("digits", "a.npy", "not a tensor", "cannot be read as a tensor"),
+        ("digits", "a.npy", "not a tensor", "is damaged, or not a numpy file"),
+        ("digits", "a.pt", "not a tensor", "is damaged, or not a torch.save file"),
         ("digits", "missing.npy", None, "There is no file or folder"),
     ],
 )

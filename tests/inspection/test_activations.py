@@ -83,7 +83,10 @@ def test_a_run_has_its_trained_weights_and_its_own_batch(capsys: Captured) -> No
         (["layered_of_mine.py:Net", "--input", "2x4", "--activations", "idle"], "was not called for this batch"),
         (["layered_of_mine.py:Net", "--activations", "first"], "its inputs are not known"),
         (["digits", "--activations", "9", "--output", "x.csv"], "the suffix says what is written"),
-        (["layered_of_mine.py:Net", "--inputs", "no.npy", "--activations", "first"], "cannot be read as a tensor"),
+        (
+            ["layered_of_mine.py:Net", "--inputs", "no.npy", "--activations", "first"],
+            "no.npy cannot be read (No such file or directory)",
+        ),
     ],
 )
 def test_mistakes_are_one_sentence(capsys: Captured, words: list[str], said: str) -> None:

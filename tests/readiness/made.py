@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import save
 
 from trueloop.checkpoint.store import Folder
 from trueloop.claims.catalogue import ORDER
@@ -114,7 +115,7 @@ def made(folder: Path, name: str = "mine", **files: Any) -> Path:
     if files.get("checkpoints", True):
         training: dict[str, Any] = {part: {} for part in ("state", "optimizer", "precision", "guard", "random")}
         written = {
-            "model.safetensors": lambda out: out.write(b"weights"),
+            "model.safetensors": lambda out: out.write(save({"weight": torch.zeros(2)})),
             "training.pt": lambda out: torch.save(training, out),
         }
         Folder(path / "checkpoints").write("step-00000020", {"step": 20, "best_step": 20}, written)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.hostile.verbs import reseal
 from tests.readiness.evidence import check_statements
 from tests.readiness.made import ABOUT, FACTS, REPORT, ROWS, changed, line, made, readiness
 from trueloop.readiness.record import Absent, Record
@@ -278,6 +279,25 @@ def test_a_checkpoint_that_is_cut_short_is_bad(tmp_path: Path) -> None:
     assert line(readiness(path), "the newest checkpoint is incomplete: model.safetensors").status == "bad"
     (file.parent / "manifest.json").write_text("{}", encoding="utf-8")
     assert line(readiness(path), "the manifest of the newest checkpoint is damaged").status == "bad"
+
+
+@pytest.mark.parametrize("content", [b"", b"weights", b"\x02\0\0\0\0\0\0\0{}x"], ids=["empty", "text", "too long"])
+def test_weights_that_are_not_safetensors_are_bad(content: bytes, tmp_path: Path) -> None:
+    """Its manifest fits: whoever has written these bytes has sealed them."""
+    path = made(tmp_path)
+    file = path / "checkpoints" / "step-00000020" / "model.safetensors"
+    assert line(readiness(path), "the weights of the newest and the best checkpoint are safetensors").status == "good"
+    file.write_bytes(content)
+    reseal(file.parent)
+    found = line(readiness(path), "step-00000020/model.safetensors is not a safetensors file")
+    assert found.status == "bad"
+    assert readiness(path).verdict == "not ready"
+
+
+def test_a_training_state_that_torch_cannot_read_is_bad(tmp_path: Path) -> None:
+    path = made(tmp_path)
+    (path / "checkpoints" / "step-00000020" / "training.pt").write_bytes(b"text")
+    assert line(readiness(path), "training.pt is damaged, or not a torch.save file (BadZipFile)").status == "bad"
 
 
 def test_a_checkpoint_without_an_optimizer_is_bad(tmp_path: Path) -> None:

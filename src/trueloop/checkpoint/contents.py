@@ -15,7 +15,8 @@ from trueloop.checkpoint.sharded import OPTIMIZER, PIECES, is_sharded, read_piec
 from trueloop.checkpoint.sharded_tensors import assemble_tensors
 from trueloop.checkpoint.snapshot import Snapshot
 from trueloop.checkpoint.store import MANIFEST, Store, Writer
-from trueloop.checkpoint.tensor_files import kind_of, load_torch
+from trueloop.checkpoint.tensor_files import load_torch
+from trueloop.checkpoint.unreadable import foreign_name, kind_of
 from trueloop.errors import BadCheckpoint
 from trueloop.trust.checkpoints import MADE_HERE
 from trueloop.trust.confine.client import LIMITS, Refused
@@ -157,10 +158,8 @@ def read_training(data: bytes, shown: str, *, own: bool = False) -> dict[str, An
     try:
         values = load_torch(data, own=own)
     except Exception as error:  # noqa: BLE001 - torch raises many types for a bad file
-        # torch's reason, without its advice to load the file with weights_only=False.
-        lines = [line.strip() for line in str(error).splitlines() if "nsupported" in line or "not allowed" in line]
-        refused = [str(error)] if isinstance(error, Refused) and error.kind in LIMITS else []
-        reason = (refused or lines or [kind_of(error)])[0][:160]
+        limit = str(error) if isinstance(error, Refused) and error.kind in LIMITS else ""
+        reason = (limit or foreign_name(error) or kind_of(error))[:160]
         said = f"{shown} is not safe to read and was refused; no code in it was executed"
         raise BadCheckpoint(f"{said}. ({reason})") from None
     if not isinstance(values, dict):

@@ -16,7 +16,7 @@ from trueloop.trust.confine.client import Refused, read_confined
 from trueloop.trust.confine.limits import Limits
 from trueloop.trust.made_here import is_trusted
 
-__all__ = ["answer_numpy", "answer_torch", "kind_of", "load_numpy", "load_torch"]
+__all__ = ["answer_numpy", "answer_torch", "load_numpy", "load_torch"]
 
 _HERE: Final = "trueloop.checkpoint.tensor_files"
 _ROOM: Final = 1 << 26  # Bytes of an answer besides the file's own
@@ -35,11 +35,6 @@ def load_numpy(data: bytes) -> Any:
     if is_trusted():
         return _arrays(io.BytesIO(data))
     return _plain(read_confined(f"{_HERE}:answer_numpy", data, Limits.of(len(data)), 2 * len(data) + UNPACKED))
-
-
-def kind_of(error: Exception) -> str:
-    """The type of an error, which may have been raised in another process."""
-    return error.kind if isinstance(error, Refused) else type(error).__name__
 
 
 def _plain(answer: bytes) -> Any:

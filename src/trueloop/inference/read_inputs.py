@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from trueloop.checkpoint.tensor_files import load_numpy, load_torch
+from trueloop.checkpoint.unreadable import why_unreadable
 from trueloop.data.images import ENDINGS, picture
 from trueloop.data.pixel_range import match_range
 from trueloop.data.table_rows import read_rows
@@ -118,10 +119,9 @@ def _files(path: Path) -> list[Path]:
 
 
 def _loaded(file: Path) -> Any:
+    array = file.suffix.lower() == ".npy"
     try:
-        if file.suffix.lower() == ".npy":
-            return load_numpy(read_regular(file))
-        return load_torch(read_regular(file))
+        return load_numpy(read_regular(file)) if array else load_torch(read_regular(file))
     except Exception as error:  # noqa: BLE001 - numpy and torch raise many kinds for a file that is not theirs
-        why = (str(error).splitlines() or [""])[0].rstrip(".")
-        raise BadData(f"{file} cannot be read as a tensor ({why}). Nothing was predicted.") from None
+        why = why_unreadable(error, "numpy" if array else "torch.save")
+        raise BadData(f"{file} {why}. Nothing was predicted.") from None

@@ -13,6 +13,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from trueloop.checkpoint.tensor_files import load_numpy, load_torch
+from trueloop.checkpoint.unreadable import why_unreadable
 from trueloop.data.source import moved
 from trueloop.engine.call_model import call_model
 from trueloop.engine.evaluate import evaluating
@@ -35,13 +36,12 @@ COLUMNS: Final = (
 
 def read_batch(file: Path) -> Any:
     """A tensor of a .npy or .pt file, or a dict of tensors. Raises BadData."""
+    array = file.suffix == ".npy"
     try:
-        if file.suffix == ".npy":
-            return load_numpy(read_regular(file))
-        return load_torch(read_regular(file))
+        return load_numpy(read_regular(file)) if array else load_torch(read_regular(file))
     except Exception as error:  # noqa: BLE001 - numpy and torch raise many kinds for a file that is not theirs
-        why = (str(error).splitlines() or [""])[0].rstrip(".")[:200]
-        said = f"--inputs {file} cannot be read as a tensor ({why})"
+        why = why_unreadable(error, "numpy" if array else "torch.save")
+        said = f"--inputs {file} {why}"
         raise BadData(f"{said}. Nothing was run: name a .npy file, or a .pt file with a tensor.") from None
 
 

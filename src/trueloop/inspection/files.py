@@ -14,9 +14,9 @@ from typing import Any, Final
 from torch import Tensor
 
 from trueloop.checkpoint.contents import read_weights_file
-from trueloop.checkpoint.tensor_files import kind_of, load_numpy, load_torch
+from trueloop.checkpoint.tensor_files import load_numpy, load_torch
+from trueloop.checkpoint.unreadable import why_unreadable
 from trueloop.errors import BadCheckpoint, did_you_mean
-from trueloop.trust.confine.client import LIMITS, Refused
 from trueloop.trust.files import read_regular
 
 __all__ = ["KNOWN", "PICKLED", "Opened", "leaves_of", "open_file"]
@@ -86,43 +86,15 @@ def _loaded(data: bytes, path: Path) -> Any:
             warnings.simplefilter("ignore")  # torch warns of old formats
             return load_torch(data)
     except Exception as error:  # noqa: BLE001 - torch may raise anything for a malformed file
-        raise BadCheckpoint(_refusal(str(error), path, error)) from None
-
-
-def _refusal(said: str, path: Path, error: Exception) -> str:
-    if "TorchScript" in said:
-        return f"{path} is a TorchScript archive: a program, not weights. It was refused; no code was executed."
-    reasons = ("nsupported", "not allowed", "not an allowed")
-    unsafe = [line.strip() for line in said.splitlines() if any(reason in line for reason in reasons)]
-    if unsafe:
-        named = unsafe[0].partition("Unsupported global: GLOBAL ")[2].split(" ")[0] or unsafe[0][:120]
-        return (
-            f"{path} is not safe to read: loading it would execute code ({named}). It was refused; no code was "
-            "executed. Ask for weights only: torch.save(model.state_dict(), ...), or safetensors."
-        )
-    if isinstance(error, Refused) and error.kind in LIMITS:
-        return f"{path} was refused: {said}. Nothing was shown."
-    return f"{path} is damaged, or not a torch.save file ({kind_of(error)}). Nothing was shown."
+        raise BadCheckpoint(f"{path} {why_unreadable(error)}. Nothing was shown.") from None
 
 
 def _arrays(data: bytes, path: Path) -> dict[str, Tensor]:
     try:
         found = load_numpy(data)
     except Exception as error:  # noqa: BLE001 - zip files break in many ways
-        raise BadCheckpoint(f"{path} {_numpy_refusal(error)}") from None
+        raise BadCheckpoint(f"{path} {why_unreadable(error, 'numpy')}. Nothing was shown.") from None
     return found if isinstance(found, dict) else {path.stem: found}
-
-
-def _numpy_refusal(error: Exception) -> str:
-    said, kind = str(error), kind_of(error)
-    if "allow_pickle" in said:
-        return "holds Python objects: loading it could execute code. It was refused; no code was executed."
-    if isinstance(error, Refused) and kind in LIMITS:
-        return f"was refused: {said}. Nothing was shown."
-    if kind == "TypeError":
-        return f"holds values that no tensor can hold ({said}). Nothing was shown."
-    named = "" if kind == "ValueError" else f" ({kind})"
-    return f"is damaged, or not a numpy file{named}. Nothing was shown."
 
 
 def leaves_of(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:

@@ -1,15 +1,19 @@
 """The checkpoints: which exist, what they hold, and whether a resumed run is exact."""
 
+from pathlib import Path
 from typing import Final
+
+from safetensors import SafetensorError, safe_open
 
 from trueloop.checkpoint.store import Folder
 from trueloop.errors import BadCheckpoint
 from trueloop.readiness.question import Run, claim_question, question
 from trueloop.readiness.record import Absent
-from trueloop.readiness.training_keys import keys_of
+from trueloop.readiness.training_keys import ForeignCode, NotReadable, keys_of
 from trueloop.results.readiness import Figure, Statement, stated
+from trueloop.trust.files import open_regular
 
-__all__ = ["best", "contents", "newest", "resumed"]
+__all__ = ["best", "contents", "newest", "readable", "resumed"]
 
 SECTION: Final = "checkpoints"
 NEEDED: Final = {
@@ -19,6 +23,7 @@ NEEDED: Final = {
     "precision": "the precision state",
     "guard": "the state of the non-finite guard",
 }  # What training.pt must hold for an exact resume -> in words
+WEIGHTS: Final = ".safetensors"
 
 
 def _newest(run: Run) -> tuple[str, Folder]:
@@ -63,13 +68,48 @@ def best(run: Run) -> Statement:
     return stated(SECTION, "good", "the best weights are kept: step {step:,}", step=step)
 
 
+@question(SECTION, "weights that can be read", "trueloop checkpoint verify {run}")
+def readable(run: Run) -> Statement:
+    """Hashes say only that the author of the manifest had these bytes: a pickle can have the name of weights."""
+    newest_name, store = _newest(run)
+    names = sorted({newest_name, store.best() or newest_name})
+    try:
+        files = [f"{name}/{file}" for name in names for file in store.manifest(name)["files"] if file.endswith(WEIGHTS)]
+    except BadCheckpoint as error:
+        raise Absent("checkpoints/", str(error)) from None
+    for file in files:
+        if why := _unreadable(store.folder / file):
+            text = f"{file} {why}: every verb that loads these weights refuses them"
+            return _broken(run, f"checkpoints/{file}", text)
+    see = (run.record.address(f"checkpoints/{file}") for file in files)
+    return stated(SECTION, "good", "the weights of the newest and the best checkpoint are safetensors").and_see(*see)
+
+
+def _unreadable(path: Path) -> str:
+    """Empty for a file whose header fits its size; no tensor is read."""
+    try:
+        open_regular(path).close()  # opening a pipe would never end
+        with safe_open(path, framework="numpy"):
+            return ""
+    except SafetensorError:
+        return "is not a safetensors file"
+    except OSError as error:
+        return f"cannot be read ({error.strerror or type(error).__name__})"
+
+
 @question(SECTION, "what the newest checkpoint holds", "trueloop checkpoint show {run}")
 def contents(run: Run) -> Statement:
     name, _ = _newest(run)
     file = f"checkpoints/{name}/training.pt"
-    parts = keys_of(run.record.folder / file)
+    try:
+        parts = keys_of(run.record.folder / file)
+    except ForeignCode as error:
+        text = f"training.pt would execute code when loaded ({error}): `trueloop resume` refuses it"
+        return _broken(run, file, text)
+    except NotReadable as error:
+        return _broken(run, file, f"training.pt is damaged, or not a torch.save file ({error})")
     missing = [word for part, word in NEEDED.items() if part not in parts]
-    weights = sorted(each.stem for each in (run.record.folder / "checkpoints" / name).glob("*.safetensors"))
+    weights = sorted(each.stem for each in (run.record.folder / "checkpoints" / name).glob(f"*{WEIGHTS}"))
     address = run.record.address(file)
     if missing or not weights:
         return stated(SECTION, "bad", f"to resume, it lacks {', '.join(missing or ['weights'])}").and_see(address)

@@ -15,20 +15,33 @@ from trueloop.errors import BadCheckpoint
 from trueloop.readiness.record import Absent
 from trueloop.trust.confine.client import LIMITS, Refused, read_confined
 from trueloop.trust.confine.limits import Limits
-from trueloop.trust.files import open_regular
+from trueloop.trust.files import open_regular, printable
 from trueloop.trust.made_here import is_trusted
 
-__all__ = ["answer_keys", "keys_of"]
+__all__ = ["ForeignCode", "NotReadable", "answer_keys", "keys_of"]
 
 SECONDS: Final = 20.0
 MEMORY: Final = 1 << 28
 SMALL: Final = 1 << 26
 """Bytes of an own file that is hashed to be sure: for a larger one, a confined process starts sooner."""
 _MOST: Final = 1 << 20  # Bytes of the answer
+_PLAIN: Final = frozenset(
+    {"collections.OrderedDict", "collections.Counter", "_codecs.encode"}
+    | {"builtins.bytearray", "builtins.set", "builtins.complex"}
+)
+"""Names outside torch that `torch.load(weights_only=True)` accepts."""
+
+
+class ForeignCode(Exception):
+    """The file names a function that `torch.load(weights_only=True)` refuses; the text is its name."""
+
+
+class NotReadable(Exception):
+    """It is not a file of torch.save; the text is the kind of error."""
 
 
 def keys_of(file: Path) -> set[str]:
-    """Raises Absent."""
+    """Raises ForeignCode, NotReadable, or Absent where the file could not be read to the end."""
     try:
         with open_regular(file) as opened:
             if is_trusted() or _is_own(file):
@@ -36,10 +49,16 @@ def keys_of(file: Path) -> set[str]:
             limits = Limits.of(0, memory=MEMORY, seconds=SECONDS)
             answer = read_confined(f"{__name__}:answer_keys", opened.fileno(), limits, _MOST)
         return {str(key) for key in json.loads(answer)}
+    except ForeignCode:
+        raise
     except Exception as error:  # noqa: BLE001 - a pickle can make its reader raise anything
-        why = f"{error}" if not isinstance(error, Refused) or error.kind in LIMITS else f"{error.kind}: {error}"
-        where = f"checkpoints/{file.parent.name}/{file.name}"
-        raise Absent(where, f"it cannot be read: {why[:200]}") from None
+        kind = error.kind if isinstance(error, Refused) else type(error).__name__
+        if kind == ForeignCode.__name__:
+            raise ForeignCode(str(error)) from None
+        if isinstance(error, OSError) or kind in LIMITS:
+            where = f"checkpoints/{file.parent.name}/{file.name}"
+            raise Absent(where, f"it cannot be read: {str(error)[:200]}") from None
+        raise NotReadable(kind) from None
 
 
 def _is_own(file: Path) -> bool:
@@ -85,7 +104,10 @@ class _Stub:
 class _KeyReader(pickle.Unpickler):
     """Reads the keys of a torch.save file, without its tensors."""
 
-    def find_class(self, _: str, __: str) -> Any:
+    def find_class(self, module: str, name: str) -> Any:
+        called = f"{'builtins' if module == '__builtin__' else module}.{name}"
+        if called not in _PLAIN and (module.partition(".")[0] != "torch" or name == "_load_from_bytes"):
+            raise ForeignCode(printable(called)[:120])
         return _Stub
 
     def persistent_load(self, _: Any) -> Any:
