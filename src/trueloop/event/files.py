@@ -12,6 +12,7 @@ __all__ = [
     "KeysMissed",
     "LaterRowsUsed",
     "RowsCopied",
+    "RowsMisplaced",
     "RowsOutOfStep",
     "TablesRead",
     "TextMarked",
@@ -112,6 +113,23 @@ class RowsOutOfStep(Event):
     lines: tuple[int, int] = (0, 0)  # shift: first and last row
     by: int = 0  # shift, targets: rows
     keyed: bool = False  # order, targets: the rows have names in both files
+
+
+@dataclass(frozen=True, slots=True)
+class RowsMisplaced(Event):
+    """Names, links, targets or sizes of groups beside rows that fit no better than by chance in the order that they
+    have, and far better in a different one. `place`: the line that reads the rows."""
+
+    kind: Literal["words", "links", "rows", "groups"]
+    file: str  # that names the rows
+    other: str  # that has the rows
+    rows: int
+    column: str  # of the first file
+    order: str  # that fits; empty if none does, although both say something about the words
+    used: float  # standard deviations from chance, in the order that they have
+    fits: float  # the same in the order that fits
+    about: str  # words: what the vectors tell about them
+    modules: tuple[str, ...]  # source files of the user's modules
 
 
 @dataclass(frozen=True, slots=True)

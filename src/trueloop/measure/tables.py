@@ -23,7 +23,8 @@ from torch import Tensor
 
 __all__ = ["Table", "Values", "read_tables"]
 
-MOST_BYTES: Final = 2**23  # of a text file: about 100,000 lines of a table; the rest is not read. Of an array
+MOST_BYTES: Final = 2**23  # of a text file: about 100,000 lines of a table; the rest is not read. Of pictures
+LARGEST_ARRAY: Final = 2**24
 WIDEST: Final = 64  # columns of an array: wider ones are pictures or embeddings
 LEAST_ROWS: Final = 20
 MOST_CHANNELS: Final = 16
@@ -62,6 +63,7 @@ class Table:
     lines: bool = False  # plain text: one column of lines
     pictures: tuple[tuple[str, NDArray[Any]], ...] = ()  # arrays [N, H, W] and [N, C, H, W]
     channels: tuple[Values, ...] = ()  # of wide arrays: some of their numbers
+    arrays: tuple[tuple[str, NDArray[Any]], ...] = ()  # of numbers, with more than one dimension
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -96,7 +98,8 @@ def _arrays(path: str, extension: str) -> Iterator[Table]:
         if columns:
             pictures = tuple((n, a) for n, a in same.items() if a.ndim in (3, 4) and a.nbytes <= MOST_BYTES)
             channels = tuple(c for name, array in same.items() for c in _channels(name, array))
-            yield Table(path, columns, length, named=True, pictures=pictures, channels=channels)
+            several = tuple((n, a) for n, a in same.items() if a.ndim > 1 and 0 < a.nbytes <= LARGEST_ARRAY)
+            yield Table(path, columns, length, True, pictures=pictures, channels=channels, arrays=several)
 
 
 def _loaded(path: str, extension: str) -> dict[str, NDArray[Any]]:
@@ -118,7 +121,7 @@ def _stored(path: str) -> dict[str, NDArray[Any]]:
 
 
 def _columns_of(name: str, array: NDArray[Any]) -> Iterator[Values]:
-    if array.nbytes > MOST_BYTES or array.dtype.kind not in "fiubUS":
+    if array.nbytes > LARGEST_ARRAY or array.dtype.kind not in "fiubUS":
         return
     if array.ndim > 2 or (array.ndim == 2 and array.shape[1] > WIDEST):
         rows = numpy.ascontiguousarray(array).reshape(len(array), -1)

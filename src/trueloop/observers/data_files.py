@@ -22,6 +22,7 @@ from trueloop.event import (
     LaterRowsUsed,
     Place,
     RowsCopied,
+    RowsMisplaced,
     RowsOutOfStep,
     TablesRead,
     TextMarked,
@@ -34,6 +35,7 @@ from trueloop.measure.group_order import LostOrder, lost_order, sorted_events
 from trueloop.measure.join_keys import missed_keys
 from trueloop.measure.link_tables import first_only
 from trueloop.measure.look_ahead import LookAhead, look_ahead
+from trueloop.measure.named_rows import misplaced_groups, misplaced_links, misplaced_rows
 from trueloop.measure.parallel_lines import shifted_lines
 from trueloop.measure.picture_orientation import turned
 from trueloop.measure.table_differences import Difference, differences, group_differences, single_file
@@ -42,6 +44,7 @@ from trueloop.measure.table_rows import copied_rows, have_keys, ids_from_one, ro
 from trueloop.measure.tables import Table, read_tables
 from trueloop.measure.text_markers import marker
 from trueloop.measure.vocabulary import case_setting, coverage, read_vocabularies
+from trueloop.measure.word_vectors import best_text, misplaced_words, read_word_lists, stored_vectors
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import FileOpened, RunEnd
 from trueloop.taps.place import is_users
@@ -79,7 +82,7 @@ _PARTS: Final = frozenset(
 class DataFilesObserver(Observer):
     emits = (
         TablesRead, FilesDiffer, RowsOutOfStep, RowsCopied, FileListed, TextMarked, VocabularyCompared, LaterRowsUsed,
-        KeysMissed, InvariantBroken,
+        KeysMissed, InvariantBroken, RowsMisplaced,
     )  # fmt: skip
     safe_on_shards = True
 
@@ -113,6 +116,8 @@ class DataFilesObserver(Observer):
                 return
             if first.path != second.path:
                 self._compare(first, second)
+        if thread_time() - began < SECONDS:
+            self._word_vectors(tables)
 
     def _read(self, began: float) -> list[Table]:
         tables: list[Table] = []
@@ -151,6 +156,8 @@ class DataFilesObserver(Observer):
         alike = len(common) >= ALIKE * max(len(first.columns), len(second.columns))
         if not (alike and self._copies(first, second)):  # copied rows in a different order are not out of step
             self._rows(first, second)
+            self._misplaced(first, second)
+            self._misplaced(second, first)
         if alike and self._is_of_two_kinds(first, second):
             return
         if not alike:
@@ -328,7 +335,39 @@ class DataFilesObserver(Observer):
         if 0 < missing <= max(3, FEW_MORE * first.rows):
             self.emit(RowsOutOfStep, place, "count", *names, first.rows, second.rows)
 
+    def _misplaced(self, first: Table, second: Table) -> None:
+        """Rows of the second table that fit what the first one says about them only in a different order."""
+        place = self._places[second.path]
+        names = os.path.basename(first.path), os.path.basename(second.path)
+        found = {
+            "rows": misplaced_rows(first, second),
+            "links": misplaced_links(first, second),
+            "groups": misplaced_groups(first, second),
+        }
+        for kind, each in found.items():
+            if each is not None:
+                order, used, fits, _ = each.alignment
+                self.emit(RowsMisplaced, place, kind, *names, second.rows, each.column, order,  # type: ignore[arg-type]
+                          used, fits, "", _users_modules(place))  # fmt: skip
+                return
+
     # -- vocabularies --
+
+    def _word_vectors(self, tables: list[Table]) -> None:
+        """Lists of words beside files of as many vectors."""
+        paths = [path for path in list(self._places)[:MOST_FILES] if os.path.isfile(path)]
+        paths = [path for path in paths if os.path.getsize(path) <= LARGEST]
+        lists = [(path, each) for path in paths for each in read_word_lists(path)]
+        vectors = [(path, each) for path in paths for _, each in stored_vectors(path)] if lists else []
+        for path, listed in lists:
+            words = best_text(listed, [table for table in tables if table.path != path]) if vectors else None
+            for other, rows in vectors if words is not None else ():
+                found = misplaced_words(listed, rows, words) if words is not None else None
+                if found is not None:
+                    order, used, fits, _ = found.alignment or ("", 0.0, 0.0, 0)
+                    place = self._places[other]
+                    self.emit(RowsMisplaced, place, "words", os.path.basename(path), os.path.basename(other),
+                              len(rows), "", order, used, fits, found.about, _users_modules(place))  # fmt: skip
 
     def _vocabularies(self, tables: list[Table]) -> None:
         """For each vocabulary, the text whose words it knows least, among the texts it was made for."""
