@@ -47,6 +47,7 @@ class _Trained:
     once: set[int] = field(default_factory=set)  # of them: read once so far
     inner: list[Tensor] = field(default_factory=list)
     """Digests of stretches of numbers that do not end their row: as tensors, because they are many."""
+    inner_is_new: bool = False  # since they were last sorted
     stretches: int = 0
     levels: set[float] = field(default_factory=set)  # distinct numbers, up to a limit
     calls: int = 0
@@ -71,6 +72,15 @@ class _Trained:
         self.calls += 1
         self.left_out += 1
         return True
+
+    def holds(self, pieces: Tensor) -> list[bool]:
+        """Which pieces are inside a training window. Sorted once after each training: an evaluation asks many times."""
+        if self.inner_is_new:
+            self.inner, self.inner_is_new = [torch.cat(self.inner).sort().values], False
+        known = self.inner[0]
+        at = torch.searchsorted(known, pieces.contiguous()).clamp_(max=len(known) - 1)
+        found: list[bool] = (known[at] == pieces).tolist()
+        return found
 
     def expected(self) -> float:
         """Share of other rows that would be among these by chance: none where numbers are continuous."""
@@ -194,13 +204,10 @@ class EvaluatedRowsObserver(Observer):
             line.mixed |= shared
         elif len(shared) == len(set(rows)) > 1 and line.calls <= NAMED_CALLS and _is_named(original):
             line.named |= shared
-        if trained.inner and _is_series(tensors[0]):
+        if trained.stretches and _is_series(tensors[0]):
             pieces, ends = stretches(tensors[0][:WINDOW_ROWS])
-            trained.inner = [torch.cat(trained.inner)]
             last = pieces[:, -1]
-            for row, piece, known in zip(
-                rows, last.tolist(), torch.isin(last, trained.inner[0]).tolist(), strict=False
-            ):
+            for row, piece, known in zip(rows, last.tolist(), trained.holds(last), strict=False):
                 if piece:
                     line.windows[row] = known
             line.ends.update(ends.reshape(-1).tolist())
@@ -308,6 +315,7 @@ def _train(trained: _Trained, tensors: list[Tensor]) -> None:
     if _is_series(tensors[0]) and len(trained.levels) > PIXEL_LEVELS and trained.stretches < MOST_STRETCHES:
         pieces = stretches(tensors[0][:WINDOW_ROWS])[0][:, :-1]
         trained.inner.append(pieces[pieces != 0])
+        trained.inner_is_new = True
         trained.stretches += len(trained.inner[-1])
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from trueloop.event import Operation, Place, StepProgram, Value
 
-__all__ = ["ELEMENTWISE", "LOSSES", "NORMAL", "RANDOM", "VIEWS", "ProgramView"]
+__all__ = ["ELEMENTWISE", "LOSSES", "NORMAL", "RANDOM", "VIEWS", "ProgramView", "number_in"]
 
 VIEWS: Final = frozenset({
     "view", "reshape", "flatten", "squeeze", "unsqueeze", "contiguous", "clone", "to", "float", "double", "half",
@@ -48,6 +48,8 @@ _ROWWISE: Final = frozenset({
 """Operations whose result has the samples of their first input where that has them."""
 _CONSTANTS: Final = ("zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full", "fill_", "zero_")
 _ADDITIONS: Final = ("add", "__add__", "__radd__", "__iadd__", "add_")
+_DIVIDES: Final = ("div", "__truediv__", "true_divide", "div_", "__itruediv__")
+_MULTIPLIES: Final = ("mul", "__mul__", "__rmul__", "mul_", "__imul__")
 _MOST: Final = 24  # operations to follow back
 
 
@@ -291,6 +293,17 @@ class ProgramView:
         given = dict(operation.options)
         return given.get(name, given.get(str(position)))
 
+    def factor(self, operation: Operation) -> float | None:
+        """The size of the one number by which an operation multiplies its first input; None where it does not."""
+        if operation.name not in (*_DIVIDES, *_MULTIPLIES):
+            return None
+        numbers = [abs(number) for _, text in operation.options if (number := number_in(text)) is not None]
+        others = [self.values[index] for index in operation.inputs[1:]]
+        numbers += [abs(other.mean) for other in others if other.shape == () and not other.grad and other.mean]
+        if len(numbers) != 1 or not numbers[0]:
+            return None
+        return 1 / numbers[0] if operation.name in _DIVIDES else numbers[0]
+
     def dim_of(self, operation: Operation) -> int | None:
         """The dimension over which softmax, argmax, sum ... run, counted from 0."""
         text = self.option(operation, "dim", 1)
@@ -298,6 +311,14 @@ class ProgramView:
             return None
         rank = len(self.values[operation.inputs[0]].shape)
         return int(text) % rank if rank else None
+
+
+def number_in(text: str | None) -> float | None:
+    """The number that an option holds; None if it holds something else."""
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return None
 
 
 def _slices(operation: Operation) -> bool:

@@ -29,7 +29,7 @@ Not reported: smoothing below 0.5; scores that are divided by the root of their 
 from typing import Final
 
 from trueloop.event import Operation, StepProgram
-from trueloop.rules.program_view import ProgramView
+from trueloop.rules.program_view import ProgramView, number_in
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["ScoresFlattened"]
@@ -39,8 +39,6 @@ FACTOR: Final = 0.05
 RANGE: Final = 1.0
 STEPS: Final = 100
 _OF_CLASSES: Final = ("cross_entropy", "nll_loss")
-_DIVIDES: Final = ("div", "__truediv__", "true_divide")
-_MULTIPLIES: Final = ("mul", "__mul__", "__rmul__")
 _PASSES: Final = ("log_softmax",)
 
 
@@ -54,7 +52,7 @@ class ScoresFlattened(Rule, code="LOS141", severity=Severity.WARNING):
         for operation in event.operations:
             if operation.name not in _OF_CLASSES or view.on_loss_path.isdisjoint(operation.outputs):
                 continue
-            smoothing = _number(view.option(operation, "label_smoothing", 7))
+            smoothing = number_in(view.option(operation, "label_smoothing", 7))
             if smoothing is not None and SMOOTHING <= smoothing < 1:
                 if self.count(operation.place) == 1:
                     yield self.finding(
@@ -90,7 +88,7 @@ def _scaled(view: ProgramView, value: int) -> tuple[Operation, float, float, flo
         maker = view.maker(value)
         if maker is None or not maker.inputs:
             return None
-        factor = _factor(view, maker)
+        factor = view.factor(maker)
         if factor is not None:
             before, after = _range(view, maker.inputs[0]), _range(view, value)
             if before is None or after is None or factor > FACTOR or after >= RANGE:
@@ -102,26 +100,8 @@ def _scaled(view: ProgramView, value: int) -> tuple[Operation, float, float, flo
     return None
 
 
-def _factor(view: ProgramView, maker: Operation) -> float | None:
-    if maker.name not in (*_DIVIDES, *_MULTIPLIES):
-        return None
-    numbers = [abs(number) for _, text in maker.options if (number := _number(text)) is not None]
-    others = [view.values[index] for index in maker.inputs[1:]]
-    numbers += [abs(other.mean) for other in others if other.shape == () and not other.grad and other.mean is not None]
-    if len(numbers) != 1 or not numbers[0]:
-        return None
-    return 1 / numbers[0] if maker.name in _DIVIDES else numbers[0]
-
-
 def _range(view: ProgramView, index: int) -> float | None:
     value = view.values[index]
     if value.smallest is None or value.largest is None or len(value.shape) < 2:
         return None
     return value.largest - value.smallest
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        return None if text is None else float(text)
-    except ValueError:
-        return None
