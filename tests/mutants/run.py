@@ -136,7 +136,7 @@ def outcome_of(mutant: Mutant, tests: list[str], seconds: float) -> Outcome:
 
 
 def _groups(tests: list[str]) -> Iterator[list[str]]:
-    """The nearest file alone, then more and more of them in one process: most mutants die early, starts cost seconds."""
+    """The nearest file alone, then more of them in one process: most mutants die early, and starts cost seconds."""
     chosen = [test for test in tests if " -k " in test]
     whole = [test for test in tests if " -k " not in test]
     size, begin = 1, 0
