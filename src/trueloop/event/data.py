@@ -6,8 +6,8 @@ from typing import Literal
 from trueloop.event.base import Event, Place
 
 __all__ = ["BatchInspected", "BatchRewritten", "DatasetRedrawn", "EpochStarted", "EvaluationCurve", "EvaluationPass"]
-__all__ += ["FirstLayerInput", "InputNotFinite", "LabelsCompared", "LoadersOutOfSync", "RowsShared", "SeedChecked"]
-__all__ += ["StoredRowsRewritten"]
+__all__ += ["FirstLayerInput", "InputNotFinite", "IteratorExhausted", "LabelsCompared", "LoadersOutOfSync"]
+__all__ += ["RowsShared", "SeedChecked", "StoredRowsRewritten"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +145,18 @@ class FirstLayerInput(Event):
     not count. None: not tabular, or too few rows."""
     widest: tuple[int, float] | None  # the column with the largest range
     normalized_next: bool  # the next layer is a normalization
+
+
+@dataclass(frozen=True, slots=True)
+class IteratorExhausted(Event):
+    """A loop over batches drew from an iterator that was made before the loop around it, and ended; the loop around it
+    took further turns, in which there was nothing to draw. `place`: the loop over batches."""
+
+    phase: Literal["training", "evaluation"]
+    iterable: str  # as written there
+    kind: str  # generator, zip ..
+    outer: Place | None  # the loop around it
+    turns: int  # of that loop without a batch
 
 
 @dataclass(frozen=True, slots=True)

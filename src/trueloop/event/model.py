@@ -5,7 +5,8 @@ from typing import Literal
 
 from trueloop.event.base import Event, Place
 
-__all__ = ["ActivationsMeasured", "BatchIndependenceTested", "CausalityTested", "Forward", "HiddenPart"]
+__all__ = ["ActivationsMeasured", "BatchIndependenceTested", "CausalityTested", "Forward", "FutureAttended"]
+__all__ += ["HiddenPart", "PaddingAttended"]
 __all__ += ["IdenticalUnits", "LayerActivations", "LayerBuiltInForward", "LooseTensor", "ModelExamined", "ModelSeen"]
 __all__ += ["ColumnsScored", "InputInfluenceTested", "LatentsMeasured", "OutputsCompared", "TieBroken"]
 
@@ -147,6 +148,29 @@ class CausalityTested(Event):
     defined: Place | None
     shift: int = 1  # positions from an input to the one that is its target; 0: the targets are the inputs
     dimension: int = 1  # along which the inputs were replaced
+
+
+@dataclass(frozen=True, slots=True)
+class FutureAttended(Event):
+    """A recorded training step outside of modules: the targets are the token ids shifted by one. `place`: attention."""
+
+    function: str  # softmax, scaled_dot_product_attention
+    length: int
+    tables: int  # of attention weights between all positions
+    seen: int  # of them: every position gives weight to the next one
+
+
+@dataclass(frozen=True, slots=True)
+class PaddingAttended(Event):
+    """A recorded training step in which attention gave weight to exactly the padding of some rows. `place`: the
+    attention."""
+
+    function: str
+    padding: float  # the token, or 0 for rows of zeros
+    rows: int  # with both padding and data
+    inverted: int  # of them: the padding is attended, nothing else
+    lengths: int  # different numbers of padded positions
+    length: int  # of the rows
 
 
 @dataclass(frozen=True, slots=True)

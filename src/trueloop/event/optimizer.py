@@ -7,7 +7,7 @@ from typing import Final, Literal
 from trueloop.event.base import Event, Place
 
 __all__ = ["SCALE_FREE", "DecaySeen", "FreezingIgnored", "FrozenMoved", "FrozenStatisticsMoved", "FrozenWeights"]
-__all__ += ["LoaderTrained", "OpponentMoved", "OptimizerIdle", "OptimizerRebuilt", "ParameterAccount"]
+__all__ += ["LeftFrozen", "LoaderTrained", "OpponentMoved", "OptimizerIdle", "OptimizerRebuilt", "ParameterAccount"]
 __all__ += ["ParametersAccounted"]
 __all__ += ["PlateauStepped", "ScheduleBuilt", "ScheduleEnded", "ScheduleStepped", "Stepped", "WeightCopies"]
 __all__ += ["WeightMove", "WeightsMoved"]
@@ -97,6 +97,20 @@ class OpponentMoved(Event):
     both_ways: int  # of them: outputs were pushed both ways, and nothing that computed its inputs was trained
     own_backward: Place | None
     same: bool  # one optimizer takes all these steps
+
+
+@dataclass(frozen=True, slots=True)
+class LeftFrozen(Event):
+    """All parameters of an optimizer that had trained were frozen, and stayed frozen at every later step that was
+    watched, until the run ended; each of these steps followed a backward call that no other step used."""
+
+    optimizer: int
+    name: str
+    model: str  # of its parameters; empty if they belong to none
+    trained: int  # steps before
+    frozen: int  # steps since
+    watched: int  # of them, that were watched
+    backward: Place | None  # the one before these steps
 
 
 @dataclass(frozen=True, slots=True)

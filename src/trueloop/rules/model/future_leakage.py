@@ -5,6 +5,9 @@ What it sees
 The targets are the inputs shifted by one. A copy of the model runs again in eval mode with all inputs after the middle
 of the sequence replaced. Its outputs before the middle change, although they are stable when nothing is replaced.
 
+In a model without modules: every table of attention weights between all positions of the only tokens of the step gives
+weight to the next position, at each position.
+
 Why it hurts
 ------------
 The model copies the answer instead of predicting it: training loss and validation loss fall to nearly zero. In
@@ -31,12 +34,13 @@ own copy of the sequence.
 
 from typing import Final
 
-from trueloop.event import CausalityTested
+from trueloop.event import CausalityTested, FutureAttended
 from trueloop.rules.rule import Findings, Rule, Severity, facts
 
 __all__ = ["FutureLeakage"]
 
 CHANGE: Final = 1e-3  # Relative change of earlier outputs: larger than rounding, also in half precision
+SAMPLED: Final = 2  # recorded steps that must show it
 REPEAT: Final = 1e-6  # Relative change when nothing was replaced: above it the model is random or has a state
 
 
@@ -55,4 +59,16 @@ class FutureLeakage(Rule, code="MDL109", severity=Severity.ERROR):
             "layers, left padding in convolutions.",
             evidence=facts(event, "model=name position length change repeat layer"),
             place=event.defined,
+        )
+
+    def on_future_attended(self, event: FutureAttended) -> Findings:
+        if event.seen < event.tables or self.count() != SAMPLED:
+            return
+        yield self.finding(
+            event,
+            f"The targets are the next tokens, but attention sees them: each of {event.length} positions gives weight "
+            f"to the position after it.",
+            fix="Hide the future: `is_causal=True`, or `masked_fill` the scores with `-inf` above the diagonal "
+            "(`torch.ones(T, T).triu(1).bool()`).",
+            evidence=facts(event, "function length tables seen", sampled_steps=SAMPLED),
         )
