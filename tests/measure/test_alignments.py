@@ -17,7 +17,7 @@ from trueloop.measure.tables import Table, Values
 from trueloop.measure.word_vectors import MisplacedWords, best_text, misplaced_words, read_word_lists, stored_vectors
 
 Numbers = NDArray[Any]
-TEXT_ORDER = "with the row numbers sorted as text (0, 1, 10, 100, ...)"
+TEXT_ORDER = "in text order of their numbers (0, 1, 10, 100, ...)"
 
 
 def table(**columns: Any) -> Table:

@@ -213,7 +213,7 @@ def test_codes_of_groups_in_one_file() -> None:
 def test_single_files() -> None:
     dates = [f"{1 + i % 28:02d}.{1 + i % 12:02d}.2023" for i in range(60)]
     times = 1.7e9 + numpy.cumsum(drawn(0).random(60))
-    assert [d.kind for d in single_file(table(day=dates, time=times))] == ["text date", "precision"]
+    assert [d.kind for d in single_file(table(day=dates, time=times))] == ["text date", "day first", "precision"]
     healthy = table(
         day=[f"2023-01-{1 + i % 28:02d}" for i in range(60)], time=times - times[0], id=1e9 + numpy.arange(60)
     )

@@ -22,7 +22,7 @@ __all__ = [
 Kind = Literal[
     "order", "exchanged", "constant", "units", "percent", "base", "comma", "separator", "padding", "spelling", "date",
     "accents", "direction", "inverted", "unrelated", "precision", "rounded", "wrapped", "orientation", "text date",
-    "leaked",
+    "leaked", "collapsed", "day first", "month first",
 ]  # fmt: skip
 
 

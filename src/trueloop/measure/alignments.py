@@ -65,8 +65,8 @@ def orders_of_rows(rows: int) -> dict[str, Order]:
     return {
         **moved,
         "in reversed order": numbers[::-1].copy(),
-        "with the row numbers sorted as text (0, 1, 10, 100, ...)": as_text,
-        "with row numbers sorted as numbers that were sorted as text": numpy.argsort(as_text),
+        "in text order of their numbers (0, 1, 10, 100, ...)": as_text,
+        "in numeric order of numbers that are sorted as text": numpy.argsort(as_text),
     }
 
 

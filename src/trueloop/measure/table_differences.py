@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from trueloop.measure.tables import Table, Values
 
-__all__ = ["Difference", "differences", "group_differences", "single_file"]
+__all__ = ["Difference", "differences", "distance", "group_differences", "mostly", "single_file"]
 
 LEAST: Final = 40  # rows in each file
 QUANTILES: Final = (0.1, 0.25, 0.5, 0.75, 0.9)
@@ -42,6 +42,7 @@ BEYOND: Final = 0.05  # of the values: those that do not fit
 DIFFERENT: Final = 0.5  # distance of two distributions (Kolmogorov-Smirnov)
 EQUAL: Final = 0.12
 MOST_MOVED: Final = 24  # columns
+DENSE: Final = 0.5  # of the numbers that float32 has in a range
 
 Floats = NDArray[numpy.float64]
 
@@ -79,20 +80,52 @@ def group_differences(table: Table, rows: NDArray[numpy.int64], others: NDArray[
 
 
 def single_file(table: Table) -> list[Difference]:
-    """What needs no second file: dates that sort wrongly as text, times that float32 rounds."""
+    """What needs no second file: dates that sort wrongly as text or have the day first, numbers that float32 rounds."""
     found = []
     for column in table.columns:
         if column.words is not None and column.kind != "digest" and not table.lines:
             kind = _date_format(column.words)
             if kind not in (None, "year-month-day") and len(set(column.words)) >= DISTINCT:
                 found.append(Difference("text date", column.name, f"{kind} ({column.words[0]})", ""))
+            first = _first_part(column.words)
+            if first is not None:
+                found.append(Difference(first[0], column.name, first[1], ""))
         elif column.numbers is not None and column.kind in ("text", "float64"):
             values = column.numbers[numpy.isfinite(column.numbers)]
             exact, left = (len(numpy.unique(v)) for v in (values, values.astype(numpy.float32)))
             if len(values) >= LEAST and not _whole(values) and left < exact / 2 and numpy.abs(values).max() > 2**24:
                 found.append(Difference("precision", column.name, f"{exact:,} different values around {values[0]:.10g}",
                                         f"{left:,} are left"))  # fmt: skip
+        elif column.numbers is not None and column.kind == "float32":
+            found += _collapsed(column.name, column.numbers)
     return found
+
+
+def _collapsed(name: str, values: Floats) -> list[Difference]:
+    """Consecutive whole numbers that are too large for float32: neighbors have become one number."""
+    if not numpy.isfinite(values).all() or values.min() < 2**24 or not _whole(values):
+        return []
+    low, high = float(values.min()), float(values.max())
+    step = float(numpy.spacing(numpy.float32(low)))
+    left = len(numpy.unique(values))
+    if left < DISTINCT or left < DENSE * (high - low) / step:  # measured amounts are far apart
+        return []
+    numbers = f"{high - low + 1:,.0f} whole numbers from {low:.0f} to {high:.0f}"
+    return [Difference("collapsed", name, numbers, f"{left:,}", step)]
+
+
+def _first_part(cells: list[str]) -> tuple[str, str] | None:
+    """Whether dates such as 31/01/2020 begin with the day or with the month, if some of them show it."""
+    parts = [re.match(r"(\d{1,2})([/.-])(\d{1,2})\2\d{2,4}\b", cell) for cell in cells if cell]
+    if len(parts) < LEAST or not all(parts):
+        return None
+    numbers = [(int(found[1]), int(found[3])) for found in parts if found is not None]
+    largest = [max(pair[index] for pair in numbers) for index in (0, 1)]
+    both = sum(max(pair) <= 12 and pair[0] != pair[1] for pair in numbers) / len(numbers)
+    example = next((cell for cell, pair in zip(filter(None, cells), numbers, strict=True) if max(pair) > 12), "")
+    if both < OFTEN / 2 or (largest[0] > 12) == (largest[1] > 12) or max(largest) > 31:
+        return None
+    return "day first" if largest[0] > 12 else "month first", example
 
 
 def _part(column: Values, rows: NDArray[numpy.int64]) -> Values:
@@ -136,7 +169,7 @@ def _constant(a: Floats, b: Floats) -> Difference | None:
     if often < STUCK or not moves or len(numpy.unique(b)) < DISTINCT or _whole(b):
         return None
     inside = b.min() <= value <= b.max()
-    return Difference("constant", "", f"{value:g} in {often:.0%} of the rows", _range(b)) if inside else None
+    return Difference("constant", "", f"{value:g} in {often:.0%} of the rows", mostly(b)) if inside else None
 
 
 def _direction(a: Floats, b: Floats) -> Difference | None:
@@ -175,11 +208,11 @@ def _percent(a: Floats, b: Floats) -> Difference | None:
         return None
     small = a <= 1
     share = 1 - small.mean()
-    if not PART <= share <= 1 - PART or _distance(a[small], b) > EQUAL + 1 / len(b) ** 0.5:
+    if not PART <= share <= 1 - PART or distance(a[small], b) > EQUAL + 1 / len(b) ** 0.5:
         return None
-    if _distance(a[~small] / 100, b) > 2 * EQUAL + 1 / len(b) ** 0.5:
+    if distance(a[~small] / 100, b) > 2 * EQUAL + 1 / len(b) ** 0.5:
         return None
-    return Difference("percent", "", f"{share:.0%} of the values are above 1, up to {a.max():g}", _range(b), share)
+    return Difference("percent", "", f"{share:.0%} of the values are above 1, up to {a.max():g}", mostly(b), share)
 
 
 def _wrapped(a: Floats, b: Floats) -> Difference | None:
@@ -195,7 +228,7 @@ def _wrapped(a: Floats, b: Floats) -> Difference | None:
         if not inside or beyond < BEYOND or (a < 0).mean() < BEYOND:
             continue
         slack = 1.4 * (1 / len(a) + 1 / len(b)) ** 0.5  # two samples of one population are closer than this
-        if _distance(a % numbers, b) < NEAR + slack and _distance(a, b) > 2 * (NEAR + slack):
+        if distance(a % numbers, b) < NEAR + slack and distance(a, b) > 2 * (NEAR + slack):
             bits = "8 bits" if numbers == WRAPPED[0] else "16 bits"
             return Difference(
                 "wrapped", "", f"{(a < 0).mean():.0%} negative values", f"values up to {b.max():g}", 0.0, bits
@@ -240,7 +273,7 @@ def _scaled(a: Floats, b: Floats) -> Difference | None:
     distance = abs(numpy.log(unit if unit > 1 else 1 / unit) - abs(shift))
     known, named = distance <= NEAR + noise / 3, distance <= NEAR  # a wrong name would mislead
     if abs(shift) >= (KNOWN_APART if known else APART) * spread and factor >= (1.5 if known else FAR):
-        return Difference("units", "", _range(a), _range(b), factor, UNITS[unit] if named else "")
+        return Difference("units", "", mostly(a), mostly(b), factor, UNITS[unit] if named else "")
     return None
 
 
@@ -252,7 +285,7 @@ def _temperature(a: Floats, b: Floats) -> Difference | None:
         for (m, s), (n, t) in (((middle, spread), (middle_b, other)), ((middle_b, other), (middle, spread))):
             same = abs(numpy.log(t / s) - numpy.log(scale)) < SAME_SCALE and abs(n - (scale * m + offset)) < ALIKE * t
             if same and abs(n - m) > 1.5 * max(s, t):
-                return Difference("units", "", _range(a), _range(b), scale, "degrees of temperature")
+                return Difference("units", "", mostly(a), mostly(b), scale, "degrees of temperature")
     return None
 
 
@@ -366,13 +399,13 @@ def _exchanged(first: Table, second: Table) -> list[Difference]:
     """Columns each of which has the distribution of another one of them, and not its own."""
     pairs = [(c, second.column(c.name)) for c in first.columns if c.name in second.names]
     moved = [(a.name, a.numbers, b.numbers) for a, b in pairs if a.numbers is not None and b.numbers is not None]
-    moved = [(name, a, b) for name, a, b in moved if _varies(a) and _varies(b) and _distance(a, b) > DIFFERENT]
+    moved = [(name, a, b) for name, a, b in moved if _varies(a) and _varies(b) and distance(a, b) > DIFFERENT]
     if not 2 <= len(moved) <= MOST_MOVED:
         return []
     slack = (1 / first.rows + 1 / second.rows) ** 0.5
     places = {}
     for name, _, b in moved:
-        near = [other for other, a, _ in moved if other != name and _distance(a, b) < EQUAL + slack]
+        near = [other for other, a, _ in moved if other != name and distance(a, b) < EQUAL + slack]
         if len(near) != 1:
             return []
         places[name] = near[0]
@@ -388,7 +421,7 @@ def _varies(values: Floats) -> bool:
 
 
 def _ranges(columns: list[Any]) -> str:
-    return "; ".join(_range(values) for values in columns[:3])
+    return "; ".join(mostly(values) for values in columns[:3])
 
 
 def _mode(values: Floats) -> tuple[float, float]:
@@ -413,12 +446,12 @@ def _top(values: Floats) -> float:
     return float(numpy.quantile(values, 0.99))
 
 
-def _range(values: Floats) -> str:
+def mostly(values: Floats) -> str:
     low, high = numpy.quantile(values, (0.05, 0.95))
     return f"mostly {low:.4g} to {high:.4g}"
 
 
-def _distance(a: Floats, b: Floats) -> float:
+def distance(a: Floats, b: Floats) -> float:
     """Kolmogorov-Smirnov: the largest difference of the two cumulative distributions."""
     points = numpy.concatenate([a, b])
     return float(numpy.abs(_below(a, points) - _below(b, points)).max())

@@ -43,6 +43,7 @@ from trueloop.measure.table_relations import Relation, leaks, parts_by_group, re
 from trueloop.measure.table_rows import copied_rows, have_keys, ids_from_one, row_order
 from trueloop.measure.tables import Table, read_tables
 from trueloop.measure.text_markers import marker
+from trueloop.measure.unit_relations import conversions
 from trueloop.measure.vocabulary import case_setting, coverage, read_vocabularies
 from trueloop.measure.word_vectors import best_text, misplaced_words, read_word_lists, stored_vectors
 from trueloop.observers.observer import Observer
@@ -144,6 +145,7 @@ class DataFilesObserver(Observer):
                 labels = (f"{part.column} = {part.value}", f"{part.column} = {other.value}")
                 different = group_differences(table, part.rows, other.rows)
                 different += map(_as_difference, relations(table, table, part.rows, other.rows))
+                different += conversions(table, table, part.rows, other.rows)
                 for found in different:
                     self._differ(found, table.path, *labels, rows, part.column)
                 for ahead in look_ahead(table, table, part.rows, other.rows) if len(parts) <= FEW_PARTS else ():
@@ -169,7 +171,10 @@ class DataFilesObserver(Observer):
             return
         names = os.path.basename(first.path), os.path.basename(second.path)
         rows = (first.rows, second.rows)
-        for found in (*differences(first, second), *map(_as_difference, relations(first, second))):
+        found_alone = differences(first, second)
+        known = {found.column for found in found_alone}
+        found_alone += (found for found in conversions(first, second) if found.column not in known)
+        for found in (*found_alone, *map(_as_difference, relations(first, second))):
             self._differ(found, second.path, *names, rows)
         for leak in leaks(first, second):
             if not self._is_used(leak.column, [name for name in first.names if name not in (leak.column, leak.label)]):

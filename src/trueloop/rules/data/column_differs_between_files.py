@@ -6,7 +6,8 @@ The data files that the script opened (csv and other text, npz, npy, json) are r
 compared, column by column, whatever the script does with them. A column of one name, in two files with the same columns
 or in two parts of one file (by site, by desk), has different units, codes that begin at 0 and at 1, fractions and
 percent, a decimal comma, a different separator or date format, names with and without leading zeros, a constant where
-it varied, integers that wrapped around, a time that runs backward, two codes that mean the opposite of one another, or
+it varied, integers that wrapped around, large numbers that float32 rounds to their neighbors, dates with day and month
+exchanged, a time that runs backward, two codes that mean the opposite of one another, or
 its columns are in a different order and the script reads them by position. Or a column gives a label of 0 and 1 away in
 one file and says nothing about it in the other, where the other columns relate to the label as before: it was probably
 filled after the outcome was known.
@@ -30,10 +31,13 @@ When it is fine
 ---------------
 Formats that the script handles: it replaces commas, parses dates, changes case. Not reported then, nor for columns that
 count rows, fewer than 40 rows, amounts that differ between groups of one file, and files that the run wrote while it
-trained. If the script converts units itself, allow it at the line that reads the file.
+trained. Units that differ by less than the spread of a column (miles and km) are reported only if a further column
+follows from it as in the other file once it is converted. If the script converts units itself, allow it at the line that
+reads the file.
 """
 
 import ast
+import re
 from typing import Final
 
 from trueloop.event import FilesDiffer, Place, RunEnded, TablesRead
@@ -50,10 +54,13 @@ _HANDLED: Final = {
     "spelling": (".lower()", ".upper()", ".casefold()", ".replace(", "re.sub", ".strip("),
     "accents": ("unicodedata", "unidecode"),
     "separator": ("re.split", "re.findall", "replace("),
+    "units": ("1.609", "0.621", "2.204", "0.453", "2.54", "0.393", "3.28", "0.3048", "273.15", "9 / 5", "5 / 9",
+              "* 1.8", "/ 1.8", "- 32", "fahrenheit_to", "to_celsius", "to_metric", "deg2rad", "rad2deg"),
 }  # fmt: skip
 """Words in the source of a script that handles this, or reads by name."""
 _NEEDED: Final = {
     "padding": ("sort",), "date": ("sort",), "text date": ("sort",),
+    "day first": ("%m/%d", "%m.%d", "%m-%d"), "month first": ("%d/%m", "%d.%m", "%d-%m"),
     "precision": ("dtype=np.float32", "dtype='float32'", "dtype=numpy.float32", "np.float32)", ".float()"),
 }  # fmt: skip
 """Words without which it does no harm."""
@@ -71,6 +78,8 @@ class ColumnDiffersBetweenFiles(Rule, code="DAT135", severity=Severity.WARNING):
         if any(word in text for word in _HANDLED.get(event.kind, ())):
             return
         if event.kind in _NEEDED and not any(word in text for word in _NEEDED[event.kind]):
+            return
+        if event.kind in ("day first", "month first") and not _reads_first(event.kind, text):
             return
         self._found.setdefault((event.kind, event.column), []).append(event)
 
@@ -101,6 +110,13 @@ class ColumnDiffersBetweenFiles(Rule, code="DAT135", severity=Severity.WARNING):
             fix=fix,
             evidence=facts | {"files": files, "rows": list(event.rows)},
         )
+
+
+def _reads_first(kind: str, text: str) -> bool:
+    """Whether the format that exchanges day and month is tried before the right one, or alone."""
+    wrong, right = (r"%m[/.-]%d", r"%d[/.-]%m") if kind == "day first" else (r"%d[/.-]%m", r"%m[/.-]%d")
+    exchanged, fitting = re.search(wrong, text), re.search(right, text)
+    return exchanged is not None and (fitting is None or exchanged.start() < fitting.start())
 
 
 def _text(place: Place | None, *, whole: bool) -> str:
@@ -214,6 +230,21 @@ _SENTENCES: Final[dict[str, tuple[str, str]]] = {
         "The dates in column `{column}` of `{file}` are written as {here}, and the script sorts them as text: the "
         "order is not that of time.",
         "Parse them before sorting: `datetime.strptime(text, '%d.%m.%Y')`.",
+    ),
+    "collapsed": (
+        "Column `{column}` of `{file}` holds large whole numbers as float32: of {here} it can tell {there} apart. "
+        "Neighbors have become one number.",
+        "Write the file again with int64, or with numbers from 0 on (`numpy.unique(ids, return_inverse=True)`).",
+    ),
+    "day first": (
+        "The dates in column `{column}` of `{file}` have the day first ({here}), and the script reads the month first: "
+        "in dates up to the 12th of a month, day and month are exchanged.",
+        "Read them with the one format that fits: `datetime.strptime(text, '%d/%m/%Y')`; let the others fail.",
+    ),
+    "month first": (
+        "The dates in column `{column}` of `{file}` have the month first ({here}), and the script reads the day first: "
+        "in dates up to the 12th of a month, day and month are exchanged.",
+        "Read them with the one format that fits: `datetime.strptime(text, '%m/%d/%Y')`; let the others fail.",
     ),
     "precision": (
         "Column `{column}` of `{file}` needs more digits than float32 has: {here}; read as float32, {there}.",

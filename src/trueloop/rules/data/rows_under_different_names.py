@@ -107,7 +107,8 @@ def _sorts(tree: ast.Module) -> bool:
         if not isinstance(node, ast.Call):
             continue
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        if name in _SORTS and not (node.args and _is_listing(node.args[0])):
+        ranks = any(keyword.arg == "descending" for keyword in node.keywords)  # best first: scores, not rows
+        if name in _SORTS and not ranks and not (node.args and _is_listing(node.args[0])):
             return True
     return False
 
