@@ -11,6 +11,7 @@ __all__ = [
     "InvariantBroken",
     "KeysMissed",
     "LaterRowsUsed",
+    "LengthsContradicted",
     "RowsCopied",
     "RowsMisplaced",
     "RowsOutOfStep",
@@ -113,6 +114,23 @@ class RowsOutOfStep(Event):
     lines: tuple[int, int] = (0, 0)  # shift: first and last row
     by: int = 0  # shift, targets: rows
     keyed: bool = False  # order, targets: the rows have names in both files
+
+
+@dataclass(frozen=True, slots=True)
+class LengthsContradicted(Event):
+    """Lengths of padded sequences that do not say where the content of a row ends. `place`: the line that reads
+    them."""
+
+    file: str
+    column: str
+    other: str  # the file that has the sequences
+    rows: int
+    factor: float  # the end of a row is this multiple of its length; 0 if it is no multiple
+    beyond: float  # share of the rows whose length points into the padding
+    length: float  # in the median
+    end: float  # of the content, in the median
+    positions: int  # of each row
+    modules: tuple[str, ...]  # source files of the user's modules
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Units that differ by less than a column's own spread: a column follows from another one as in a second file only if
 it is converted.
 
-A different distribution alone is no evidence: another site has other distances. But a cost per distance is the same at
+A different distribution alone proves nothing: another site has other distances. But a cost per distance is the same at
 both, unless one of them counts miles.
 """
 
@@ -89,7 +89,7 @@ def _columns(table: Table, names: list[str], rows: Rows | None) -> dict[str, Flo
 
 
 def _apart(a: Floats, b: Floats) -> float:
-    return distance(a, b) * (len(a) * len(b) / (len(a) + len(b))) ** 0.5
+    return float(distance(a, b) * numpy.sqrt(len(a) * len(b) / (len(a) + len(b))))
 
 
 def _correlation(a: Floats, b: Floats) -> float:

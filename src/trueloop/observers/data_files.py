@@ -20,6 +20,7 @@ from trueloop.event import (
     InvariantBroken,
     KeysMissed,
     LaterRowsUsed,
+    LengthsContradicted,
     Place,
     RowsCopied,
     RowsMisplaced,
@@ -31,6 +32,7 @@ from trueloop.event import (
 from trueloop.measure.alphabets import alphabets, known_letters
 from trueloop.measure.column_invariants import broken_invariants
 from trueloop.measure.file_headers import declared
+from trueloop.measure.given_lengths import wrong_lengths
 from trueloop.measure.group_order import LostOrder, lost_order, sorted_events
 from trueloop.measure.join_keys import missed_keys
 from trueloop.measure.link_tables import first_only
@@ -83,7 +85,7 @@ _PARTS: Final = frozenset(
 class DataFilesObserver(Observer):
     emits = (
         TablesRead, FilesDiffer, RowsOutOfStep, RowsCopied, FileListed, TextMarked, VocabularyCompared, LaterRowsUsed,
-        KeysMissed, InvariantBroken, RowsMisplaced,
+        KeysMissed, InvariantBroken, RowsMisplaced, LengthsContradicted,
     )  # fmt: skip
     safe_on_shards = True
 
@@ -112,6 +114,7 @@ class DataFilesObserver(Observer):
         for table in tables:
             self._examine(table)
             self._links(table, tables)
+            self._lengths(table, tables)
         for first, second in combinations(tables, 2):
             if thread_time() - began > SECONDS:
                 return
@@ -355,6 +358,15 @@ class DataFilesObserver(Observer):
                 self.emit(RowsMisplaced, place, kind, *names, second.rows, each.column, order,  # type: ignore[arg-type]
                           used, fits, "", _users_modules(place))  # fmt: skip
                 return
+
+    def _lengths(self, table: Table, tables: list[Table]) -> None:
+        place = self._places[table.path]
+        for other in tables:
+            found = wrong_lengths(table, other)
+            if found is not None:
+                self.emit(LengthsContradicted, place, os.path.basename(table.path), found.column,
+                          os.path.basename(other.path), table.rows, found.factor, found.beyond, found.length,
+                          found.end, found.positions, _users_modules(place))  # fmt: skip
 
     # -- vocabularies --
 

@@ -32,8 +32,8 @@ When it is fine
 Formats that the script handles: it replaces commas, parses dates, changes case. Not reported then, nor for columns that
 count rows, fewer than 40 rows, amounts that differ between groups of one file, and files that the run wrote while it
 trained. Units that differ by less than the spread of a column (miles and km) are reported only if a further column
-follows from it as in the other file once it is converted. If the script converts units itself, allow it at the line that
-reads the file.
+follows from it as in the other file once it is converted. If the script converts units itself, allow it at the line
+that reads the file.
 """
 
 import ast

@@ -1,0 +1,101 @@
+"""Lengths of padded sequences that are stored beside them: do they say where the content of each row ends?
+
+Padding shows: one value that fills the ends of rows and comes nowhere before. So the end of each row is known, and a
+column of lengths is right, or off by a constant (an end token), or in a different unit.
+"""
+
+import re
+from typing import Any, Final, NamedTuple
+
+import numpy
+from numpy.typing import NDArray
+
+from trueloop.measure.tables import Table
+
+__all__ = ["WrongLengths", "ends_of_rows", "wrong_lengths"]
+
+LEAST: Final = 40  # rows
+SHORTEST: Final = 8  # positions
+DISTINCT: Final = 6  # lengths
+PADDED: Final = 0.3  # of the rows end in padding
+RARELY: Final = 0.001  # of the content is the value of the padding
+CALLED: Final = re.compile(
+    r"(^|[^a-z])(len|lens|length|lengths|seq_?len|n_?frames|n_?tokens|n_?steps|durations?)([^a-z]|$)"
+)
+NEARLY_ALL: Final = 0.98  # of the rows
+MOSTLY: Final = 0.9
+DIFFERENT: Final = 1.2  # factor of two units
+FEW: Final = 0.05  # of the rows have the right length by chance
+
+Ends = NDArray[numpy.int64]
+
+
+class WrongLengths(NamedTuple):
+    column: str
+    array: str
+    factor: float  # the end of a row is this multiple of its length; 0 if it is no multiple
+    beyond: float  # share of the rows whose length points into the padding
+    length: float  # in the median
+    end: float  # in the median
+    positions: int
+
+
+def wrong_lengths(lengths: Table, arrays: Table) -> WrongLengths | None:
+    """Of a column that is called a length; None if any such column is right for the array."""
+    if lengths.rows != arrays.rows or lengths.rows < LEAST:
+        return None
+    called = bool(CALLED.search(_file(lengths.path))) and len(lengths.columns) == 1
+    columns = [(c.name, c.numbers) for c in lengths.columns if c.numbers is not None]
+    columns = [(name, values) for name, values in columns if called or CALLED.search(name.lower())]
+    for name, array in arrays.arrays:
+        ends = ends_of_rows(array) if columns else None
+        if ends is None:
+            continue
+        found = [_wrong(column, name, values, ends, array.shape[1]) for column, values in columns]
+        wrong = [each for each in found if each is not None]
+        if wrong and len(wrong) == len(found):
+            return wrong[0]
+    return None
+
+
+def ends_of_rows(array: NDArray[Any]) -> Ends | None:
+    """Where the content of each row of [rows, positions, ...] ends; None if the rows are not padded at their ends."""
+    if array.ndim not in (2, 3) or array.shape[1] < SHORTEST or array.dtype.kind not in "fiu" or len(array) < LEAST:
+        return None
+    last = numpy.asarray(array)[:, -1].reshape(len(array), -1)
+    values, counts = numpy.unique(last, return_counts=True)
+    padding = values[counts.argmax()]
+    content = (numpy.asarray(array) != padding).reshape(len(array), array.shape[1], -1).any(2)
+    ends = array.shape[1] - content[:, ::-1].argmax(1)
+    ends = numpy.where(content.any(1), ends, 0).astype(numpy.int64)
+    inside = numpy.arange(array.shape[1]) < ends[:, None]
+    if (ends < array.shape[1]).mean() < PADDED or len(numpy.unique(ends)) < DISTINCT or ends.min() < 1:
+        return None
+    return ends if (inside & ~content).sum() <= RARELY * inside.sum() else None
+
+
+def _wrong(column: str, array: str, values: NDArray[numpy.float64], ends: Ends, positions: int) -> WrongLengths | None:
+    if not numpy.isfinite(values).all() or values.min() < 0 or len(numpy.unique(values)) < DISTINCT:
+        return None
+    apart = values - ends
+    steps, counts = numpy.unique(apart, return_counts=True)
+    constant = counts.max() / len(apart)
+    if constant > FEW + 1 / DISTINCT and abs(steps[counts.argmax()]) <= 2:  # right; or an end token more or less
+        return None
+    median = float(numpy.median(values)), float(numpy.median(ends))
+    free = (values > 0) & (values != positions)  # lengths that were cut at the width of the array say less
+    if free.sum() < LEAST:
+        return None
+    factor = float(numpy.median(ends[free] / values[free]))
+    unit = numpy.abs(ends - factor * values) <= max(1.0, factor)
+    if max(factor, 1 / factor) >= DIFFERENT and unit[free].mean() >= NEARLY_ALL:
+        return WrongLengths(column, array, factor, float((apart > 0).mean()), *median, positions)
+    beyond = float((apart > 0).mean())
+    related = float(numpy.corrcoef(values, ends)[0, 1]) > 0.5  # lengths of these rows, but of something else in them
+    if beyond >= MOSTLY and related and values.max() <= positions:
+        return WrongLengths(column, array, 0.0, beyond, *median, positions)
+    return None
+
+
+def _file(path: str) -> str:
+    return re.split(r"[\\/]", path)[-1].rpartition(".")[0].lower()

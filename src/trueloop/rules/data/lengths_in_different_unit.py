@@ -1,0 +1,79 @@
+"""DAT156 lengths-in-different-unit: stored lengths do not say where the padded sequences beside them end.
+
+What it sees
+------------
+An array of padded sequences and a column of lengths for its rows, both from data files. One value fills the ends of
+the rows and comes nowhere before, so the end of each row is known. The lengths are a constant multiple of it (seconds
+instead of frames), or they point into the padding in at least 90 % of the rows (characters instead of tokens).
+
+Why it hurts
+------------
+Packed sequences and masks cut every sequence off, or the state that is read is that of padding. Nothing fails as long
+as the lengths are smaller than the array is wide.
+
+Evidence
+--------
+Both files, the median length and the median end of the content, and the factor between them.
+
+Use instead
+-----------
+    lengths = (ids != 0).sum(1)                       # from the sequences themselves
+    assert (ids[range(len(ids)), lengths - 1] != 0).all()
+
+When it is fine
+---------------
+An end token more or less; lengths that agree in a part of the rows; a second column of lengths that is right; arrays in
+which the padding value is also content. Not reported in scripts that shorten sequences (CTC, strides, pooling), that
+multiply or divide the lengths, or that neither pack nor mask nor index by them.
+"""
+
+import re
+from typing import Final
+
+from trueloop.event import LengthsContradicted, RunEnded, TablesRead
+from trueloop.rules.rule import Findings, Rule, Severity
+from trueloop.usercode.source import source_of
+
+__all__ = ["LengthsInDifferentUnit"]
+
+_LENGTH: Final = r"(lens|lengths?|seconds|durations?)"
+_CONVERTS: Final = re.compile(
+    rf"ctc|stride|pool|downsampl|subsampl|hop_length|sample_rate|\bfps\b|\b{_LENGTH}\w*(\[[^\]]*\])?\s*(\*|/)|\*\s*{_LENGTH}\b",
+    re.IGNORECASE,
+)
+"""Words in a script that shortens the sequences, or brings the lengths into another unit."""
+_USES: Final = re.compile(r"pack_padded_sequence|arange\(|mask|\blen\w*\s*-\s*1|gather\(|[:\[]\s*:?\s*(int\()?len\w*\W")
+
+
+class LengthsInDifferentUnit(Rule, code="DAT156", severity=Severity.WARNING):
+    not_applicable = "no data file with lengths of padded sequences was read"
+    applies_after = (TablesRead,)
+
+    def __init__(self) -> None:
+        self._found: dict[str, list[LengthsContradicted]] = {}
+
+    def on_lengths_contradicted(self, event: LengthsContradicted) -> None:
+        paths = {*event.modules, event.place.path if event.place else ""}
+        text = "\n".join(line for path in paths for line in source_of(path).lines)
+        if _USES.search(text) and not _CONVERTS.search(text):
+            self._found.setdefault(event.column, []).append(event)
+
+    def on_run_ended(self, _: RunEnded) -> Findings:
+        for events in self._found.values():
+            event = max(events, key=lambda each: each.rows)
+            others = [f"`{each.file}`" for each in events if each is not event]
+            called = f"`{event.column}` of `{event.file}`" if event.column else f"`{event.file}`"
+            means = f"the median length is {event.length:g}, and the content ends after {event.end:g} positions"
+            if event.factor:
+                what = (f"{called} seems to be in a different unit than the positions of `{event.other}`: {means}; in "
+                        f"every row it is {event.factor:.3g} times the length.")  # fmt: skip
+            else:
+                what = (f"{called} points into the padding of `{event.other}` in {event.beyond:.0%} of {event.rows:,} "
+                        f"rows: {means}.")  # fmt: skip
+            yield self.finding(
+                event,
+                what + (f" The same holds for {', '.join(others)}." if others else ""),
+                fix="Count the positions of each row before the padding, and store those: `(ids != padding).sum(1)`.",
+                evidence={"file": event.file, "other": event.other, "rows": event.rows, "factor": event.factor,
+                          "median length": event.length, "median end": event.end, "positions": event.positions},
+            )  # fmt: skip
