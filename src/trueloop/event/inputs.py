@@ -1,5 +1,6 @@
 """What enters a model and what it is compared with, in training and in evaluation, however the batches were cut."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -111,6 +112,14 @@ class InputsSummarized(Event):
     noise: bool = False  # all numbers of a row have one distribution and do not correlate: they may be random draws
     memory_order: MemoryOrder | None = None  # None: as the shape says, or not known
     late_columns: tuple[Column, ...] = ()  # of later training rows: data may grow, or change, while a model is trained
+
+    @property
+    def above_chance(self) -> float:
+        """How many standard errors the probe is better than chance; 0 without a probe."""
+        if self.probe is None:
+            return 0.0
+        chance = min(max(self.chance, 0.05), 0.95)
+        return (self.probe - self.chance) / math.sqrt(chance * (1 - chance) / self.probed)
 
 
 @dataclass(frozen=True, slots=True)

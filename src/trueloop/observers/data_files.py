@@ -40,6 +40,7 @@ from trueloop.measure.look_ahead import LookAhead, look_ahead
 from trueloop.measure.named_rows import misplaced_groups, misplaced_links, misplaced_rows
 from trueloop.measure.parallel_lines import shifted_lines
 from trueloop.measure.picture_orientation import turned
+from trueloop.measure.row_names import names_rows
 from trueloop.measure.table_differences import Difference, differences, group_differences, single_file
 from trueloop.measure.table_relations import Relation, leaks, parts_by_group, relations, shifted_targets
 from trueloop.measure.table_rows import copied_rows, have_keys, ids_from_one, row_order
@@ -353,7 +354,7 @@ class DataFilesObserver(Observer):
             "groups": misplaced_groups(first, second),
         }
         for kind, each in found.items():
-            if each is not None:
+            if each is not None and not self._named_elsewhere(first.path, second.rows):
                 order, used, fits, _ = each.alignment
                 self.emit(RowsMisplaced, place, kind, *names, second.rows, each.column, order,  # type: ignore[arg-type]
                           used, fits, "", _users_modules(place))  # fmt: skip
@@ -368,6 +369,11 @@ class DataFilesObserver(Observer):
                           os.path.basename(other.path), table.rows, found.factor, found.beyond, found.length,
                           found.end, found.positions, _users_modules(place))  # fmt: skip
 
+    def _named_elsewhere(self, path: str, *rows: int) -> bool:
+        """Whether a further file, or the one of the rows, has their names: the script may look the rows up."""
+        others = [other for other in list(self._places)[:MOST_FILES] if other != path]
+        return any(names_rows(other, count) for other in others for count in set(rows))
+
     # -- vocabularies --
 
     def _word_vectors(self, tables: list[Table]) -> None:
@@ -380,7 +386,7 @@ class DataFilesObserver(Observer):
             words = best_text(listed, [table for table in tables if table.path != path]) if vectors else None
             for other, rows in vectors if words is not None else ():
                 found = misplaced_words(listed, rows, words) if words is not None else None
-                if found is not None:
+                if found is not None and not self._named_elsewhere(path, len(rows), len(listed.words)):
                     order, used, fits, _ = found.alignment or ("", 0.0, 0.0, 0)
                     place = self._places[other]
                     self.emit(RowsMisplaced, place, "words", os.path.basename(path), os.path.basename(other),

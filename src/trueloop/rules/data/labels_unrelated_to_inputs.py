@@ -90,11 +90,11 @@ class LabelsUnrelatedToInputs(Rule, code="DAT120", severity=Severity.WARNING):
                 continue
             if evaluation is not None and evaluation.probed < ROWS:
                 evaluation = None
-            if _sigmas(training) > CHANCE:
+            if training.above_chance > CHANCE:
                 yield from self._contradicting(training, evaluation)
                 continue
             answers = self._answers.get(training.model)
-            if evaluation is not None and evaluation.probe is not None and _sigmas(evaluation) > CHANCE:
+            if evaluation is not None and evaluation.probe is not None and evaluation.above_chance > CHANCE:
                 yield from self._only_training(training, evaluation)
             elif answers is not None and not training.noise and training.arguments == 1:
                 yield from self._both(training, answers, end.step)
@@ -102,7 +102,7 @@ class LabelsUnrelatedToInputs(Rule, code="DAT120", severity=Severity.WARNING):
     def _only_training(self, training: InputsSummarized, evaluation: InputsSummarized) -> Findings:
         assert training.probe is not None
         assert evaluation.probe is not None
-        if _sigmas(evaluation) < BETTER or evaluation.probe - evaluation.chance < 0.15 or training.probed < ROWS:
+        if evaluation.above_chance < BETTER or evaluation.probe - evaluation.chance < 0.15 or training.probed < ROWS:
             return
         if evaluation.probed > 1.5 * training.probed:
             return
@@ -151,7 +151,7 @@ class LabelsUnrelatedToInputs(Rule, code="DAT120", severity=Severity.WARNING):
         if answers.rows < ANSWERS or answers.evaluated_at < max(STEPS, steps / 2) or learned is None:
             return
         limit = min(RELATED, CHANCE / math.sqrt(answers.rows))
-        if training.probed < ROWS and (_sigmas(training) > SURE * CHANCE or abs(answers.relation) > SURE * limit):
+        if training.probed < ROWS and (training.above_chance > SURE * CHANCE or abs(answers.relation) > SURE * limit):
             return
         by_heart = learned >= LEARNED + max(0.0, answers.relation)
         if abs(answers.relation) > limit or not (by_heart or min(training.probed, 2 * answers.rows) >= MANY):
@@ -177,10 +177,3 @@ def _same_distribution(one: InputsSummarized, other: InputsSummarized) -> bool:
         abs(a.mean - b.mean) <= MOVED * max(a.deviation, 1e-12) and b.deviation <= 1.5 * max(a.deviation, 1e-12)
         for a, b in zip(one.columns, other.columns, strict=False)
     )
-
-
-def _sigmas(event: InputsSummarized) -> float:
-    """How many standard errors the probe is above chance."""
-    assert event.probe is not None
-    chance = min(max(event.chance, 0.05), 0.95)
-    return (event.probe - event.chance) / math.sqrt(chance * (1 - chance) / event.probed)

@@ -25,21 +25,23 @@ Use instead
 
 When it is fine
 ---------------
-A script that brings the rows into order itself: not reported where it sorts, nor, for numbers that count from 1, where
-it subtracts 1. Vectors that were drawn at random have no structure and fit in no order. Rows that have an order of
-their own (series, rows sorted by class) fit as they are.
+A script that brings the rows into order itself: not reported where it sorts, where a further file (or array) has the
+names of the rows and they can be looked up, where the inputs of the run predict their targets although the rows of the
+files do not, nor, for numbers that count from 1, where it subtracts 1. Vectors that were drawn at random have no
+structure and fit in no order. Rows that have an order of their own (series, rows sorted by class) fit as they are.
 """
 
 import ast
 import re
 from typing import Final
 
-from trueloop.event import RowsMisplaced, RunEnded, TablesRead
+from trueloop.event import InputsSummarized, RowsMisplaced, RunEnded, TablesRead
 from trueloop.rules.rule import Finding, Findings, Rule, Severity
 from trueloop.usercode.source import source_of
 
 __all__ = ["RowsUnderDifferentNames"]
 
+CHANCE: Final = 3.0  # standard errors
 _SORTS: Final = frozenset(("sorted", "sort", "argsort", "lexsort", "sort_values", "sort_index", "natsorted", "reindex"))
 _LISTINGS: Final = frozenset(("glob", "iglob", "rglob", "iterdir", "listdir", "scandir", "set"))
 _MOVES: Final = re.compile(r"[\w\])]\s*-=?\s*1\b(?![.\d])|\benumerate\([^()]*,\s*(start\s*=\s*)?1\)|\broll\(")
@@ -52,6 +54,11 @@ class RowsUnderDifferentNames(Rule, code="DAT155", severity=Severity.WARNING):
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], RowsMisplaced] = {}
+        self._above_chance: list[float] = []  # how well inputs of the run predict their targets
+
+    def on_inputs_summarized(self, event: InputsSummarized) -> None:
+        if event.probe is not None:
+            self._above_chance.append(event.above_chance)
 
     def on_rows_misplaced(self, event: RowsMisplaced) -> None:
         paths = {*event.modules, event.place.path if event.place else ""}
@@ -63,7 +70,10 @@ class RowsUnderDifferentNames(Rule, code="DAT155", severity=Severity.WARNING):
         self._found.setdefault((event.kind, event.other), event)
 
     def on_run_ended(self, _: RunEnded) -> Findings:
-        yield from map(self._report, self._found.values())
+        for event in self._found.values():
+            paired = event.kind != "rows" or min(self._above_chance, default=CHANCE) < CHANCE
+            if paired:  # as they are in the files: in the run, too, inputs tell nothing about their targets
+                yield self._report(event)
 
     def _report(self, event: RowsMisplaced) -> Finding:
         file, other = f"`{event.file}`", f"`{event.other}`"
