@@ -41,7 +41,7 @@ lint: .venv/ready  ## ruff and the strict type checker
 	$(BIN)/mypy
 
 hostile: .venv/ready  ## files that a stranger may send, of every format, given to every verb that reads them: none executes, hangs or fills the memory
-	$(BIN)/python -m pytest tests/hostile tests/trust tests/ui/test_hostile_folders.py tests/export/test_safety.py tests/export/test_refusals.py -m 'long or not long'
+	$(BIN)/python -m pytest tests/hostile tests/trust tests/ship/test_untrusted.py tests/ui/test_hostile_folders.py tests/export/test_safety.py tests/export/test_refusals.py -m 'long or not long'
 
 hostile-fuzz: .venv/ready  ## the same files, mutated: MINUTES=10
 	$(BIN)/python -m tests.hostile.fuzz --minutes $(or $(MINUTES),10)
@@ -60,7 +60,7 @@ ranks-torture: .venv/ready  ## kill -9 of ranks at 30 random moments, in saves t
 
 ship: .venv/ready  ## every bundled recipe exported to every target, verified on all its validation samples: DATA=folder of data sets
 	$(BIN)/python benchmarks/shipping.py --data "$(DATA)"
-	TRUELOOP_DATA=$(DATA) $(BIN)/python -m pytest tests/export tests/quantize tests/bench tests/cli/test_export.py tests/cli/test_quantize.py -m 'long or not long'
+	TRUELOOP_DATA=$(DATA) $(BIN)/python -m pytest tests/export tests/ship tests/quantize tests/bench tests/cli/test_export.py tests/cli/test_quantize.py -m 'long or not long'
 
 ship-executorch:  ## the same for ExecuTorch, in its own environment (which `make ship` then finds): DATA=folder of data sets
 	test -x .venv-executorch/bin/python || $(PYTHON) -m venv .venv-executorch
