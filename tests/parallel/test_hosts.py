@@ -108,11 +108,11 @@ def test_a_cable_that_comes_back_while_the_launchers_try_again(tmp_path: Path, h
     ):
         wait_for(tmp_path / "runs" / "shared" / "metrics.jsonl", '"step": 12,')
         hosts[0].plug("down")
-        wait_for(tmp_path / "stderr0.txt", "The run was ended")
-        wait_for(tmp_path / "stderr1.txt", "The run was ended")
+        wait_for(tmp_path / "stderr0.txt", "The run was stopped")
+        wait_for(tmp_path / "stderr1.txt", "The run was stopped")
         hosts[0].plug("up")
         assert [end0().code, end1().code] == [0, 0], end0().err + end1().err
-        assert "note: started again; runs/shared goes on" in end0().err
+        assert "note: started again; runs/shared continues" in end0().err
     assert [path.name for path in (tmp_path / "runs").iterdir()] == ["shared"]
     assert_undisturbed(tmp_path)
 
