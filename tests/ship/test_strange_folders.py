@@ -125,13 +125,13 @@ from tests.export.made import subject
 from trueloop.cli.main import main
 from trueloop.errors import CannotSave
 from trueloop.export.catalogue import find_exporter
-from trueloop.export.export_model import export
+from trueloop.export.export_model import export_model
 
 made, exporter = subject(), find_exporter(sys.argv[1])
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))
 try:
-    export(made, exporter, Path(sys.argv[2]))
+    export_model(made, exporter, Path(sys.argv[2]))
 except CannotSave as error:
     print(error)
 """
