@@ -27,6 +27,9 @@ WINDOW_ROWS: Final = 256  # of a call
 FEW_LEVELS: Final = 400  # distinct numbers: with fewer, rows are equal by chance
 PIXEL_LEVELS: Final = 64  # distinct numbers: with fewer, rows are not windows of a series
 LEAST_FEATURES: Final = 4  # numbers in a row: shorter rows are equal by chance
+FEW_COLUMNS: Final = 32
+TABULAR_ROWS: Final = 2048
+COARSE: Final = 0.5  # distinct numbers of a column to distinct rows
 ON_DEVICE: Final = 6  # calls on a device that are read: each makes the host wait
 WINDOW_SAMPLE: Final = 64  # evaluated rows that are compared with training rows by value
 MOST_KEPT: Final = 2**17  # numbers of training rows that are kept for that
@@ -55,6 +58,7 @@ class _Trained:
     seen: int = 0
     elements: int = 0
     twins: int = 0  # rows that equal another one of their batch
+    tabular: list[Tensor] = field(default_factory=list)  # some rows, each once, of tables with few columns
     sample: list[Tensor] = field(default_factory=list)  # of rows that may be windows of a series
     kept: int = 0  # numbers in it
     folds: Folds = field(default_factory=Folds)
@@ -84,9 +88,17 @@ class _Trained:
 
     def expected(self) -> float:
         """Share of other rows that would be among these by chance: none where numbers are continuous."""
-        if len(self.levels) > FEW_LEVELS or not self.twins:
+        if not self.twins or (len(self.levels) > FEW_LEVELS and not self.repeats_in_every_column()):
             return 0.0
         return min(1.0, 2 * self.twins / self.seen * len(self.digests) / (self.seen / (self.calls - self.left_out)))
+
+    def repeats_in_every_column(self) -> bool:
+        """Whether different rows share the numbers of every column: of days, hours and shops, two rows are equal by
+        chance. A copied row of measurements shares a number with its copies only."""
+        if not self.tabular:
+            return False
+        rows = torch.cat(self.tabular)
+        return all(len(torch.unique(column)) < COARSE * len(rows) for column in rows.T)
 
     def coverage(self) -> float:
         """Share of the training set that is known, estimated from the rows that were read only once (Good and Turing).
@@ -294,12 +306,16 @@ def _train(trained: _Trained, tensors: list[Tensor]) -> None:
     rows = _rows(tensors)
     trained.folds.train(rows, tensors[0])
     trained.looks += 1
-    for row in rows:
+    new = []
+    for index, row in enumerate(rows):
         if row in trained.digests:
             trained.once.discard(row)
         else:
             trained.digests.add(row)
             trained.once.add(row)
+            new.append(index)
+    if new and tensors[0].ndim == 2 and tensors[0].shape[1] <= FEW_COLUMNS and len(trained.digests) <= TABULAR_ROWS:
+        trained.tabular.append(tensors[0][new])
     trained.seen += len(rows)
     trained.elements += tensors[0].numel()
     trained.twins += sum(count for count in Counter(rows).values() if count > 1)

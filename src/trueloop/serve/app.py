@@ -7,6 +7,7 @@ import time
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import Any, Final, final
 
 from fastapi import FastAPI, Request, Response
@@ -174,6 +175,7 @@ def build_app(service: Service, started: Callable[[], None], log: Callable[[str]
         description=f"{name}, served by trueloop {__version__}. Try it at /.",
         docs_url=None,  # FastAPI's page loads scripts from a CDN
         redoc_url=None,
+        openapi_url=None,  # FastAPI's route writes the document anew for every caller; ours is below
         redirect_slashes=False,
         lifespan=lifespan,
         responses=answers(401) if service.key else {},
@@ -272,10 +274,17 @@ def _add_pages(app: FastAPI, service: Service) -> None:
     async def docs() -> Response:
         return Response(docs_page(app.openapi()), media_type="text/html")
 
+    @cache
+    def document() -> bytes:
+        return json.dumps(app.openapi()).encode()
+
+    async def openapi() -> Response:
+        return Response(document(), media_type="application/json")
+
     async def samples() -> Response:
         return Response(await service.page_samples(), media_type="application/json")
 
-    for path, route in (("/", page), ("/docs", docs), ("/samples", samples)):
+    for path, route in (("/", page), ("/docs", docs), ("/openapi.json", openapi), ("/samples", samples)):
         app.add_api_route(path, route, methods=["GET"], include_in_schema=False, response_class=Response)
 
 

@@ -35,13 +35,15 @@ import ast
 import re
 from typing import Final
 
-from trueloop.event import InputsSummarized, RowsMisplaced, RunEnded, TablesRead
+from trueloop.event import AnswersCompared, InputsSummarized, RowsMisplaced, RunEnded, TablesRead
 from trueloop.rules.rule import Finding, Findings, Rule, Severity
 from trueloop.usercode.source import source_of
 
 __all__ = ["RowsUnderDifferentNames"]
 
 CHANCE: Final = 3.0  # standard errors
+ANSWERS: Final = 100
+UNRELATED: Final = 0.15
 _SORTS: Final = frozenset(("sorted", "sort", "argsort", "lexsort", "sort_values", "sort_index", "natsorted", "reindex"))
 _LISTINGS: Final = frozenset(("glob", "iglob", "rglob", "iterdir", "listdir", "scandir", "set"))
 _MOVES: Final = re.compile(r"[\w\])]\s*-=?\s*1\b(?![.\d])|\benumerate\([^()]*,\s*(start\s*=\s*)?1\)|\broll\(")
@@ -55,10 +57,15 @@ class RowsUnderDifferentNames(Rule, code="DAT155", severity=Severity.WARNING):
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], RowsMisplaced] = {}
         self._above_chance: list[float] = []  # how well inputs of the run predict their targets
+        self._answers: list[float] = []  # correlation of the models' outputs with the targets of rows that are new
 
     def on_inputs_summarized(self, event: InputsSummarized) -> None:
         if event.probe is not None:
             self._above_chance.append(event.above_chance)
+
+    def on_answers_compared(self, event: AnswersCompared) -> None:
+        if event.rows >= ANSWERS:
+            self._answers.append(abs(event.relation))
 
     def on_rows_misplaced(self, event: RowsMisplaced) -> None:
         paths = {*event.modules, event.place.path if event.place else ""}
@@ -71,9 +78,14 @@ class RowsUnderDifferentNames(Rule, code="DAT155", severity=Severity.WARNING):
 
     def on_run_ended(self, _: RunEnded) -> Findings:
         for event in self._found.values():
-            paired = event.kind != "rows" or min(self._above_chance, default=CHANCE) < CHANCE
-            if paired:  # as they are in the files: in the run, too, inputs tell nothing about their targets
+            if event.kind != "rows" or self._is_paired_so():
                 yield self._report(event)
+
+    def _is_paired_so(self) -> bool:
+        """In the run, too, the inputs tell nothing about their targets: it pairs them as they are in the files."""
+        if self._above_chance:
+            return min(self._above_chance) < CHANCE
+        return min(self._answers, default=UNRELATED) < UNRELATED
 
     def _report(self, event: RowsMisplaced) -> Finding:
         file, other = f"`{event.file}`", f"`{event.other}`"
