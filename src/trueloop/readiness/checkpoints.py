@@ -92,7 +92,7 @@ def _unreadable(path: Path) -> str:
         with open_regular(path) as file:  # opening a pipe would never end
             size = os.fstat(file.fileno()).st_size
             length = int.from_bytes(file.read(8), "little")
-            header = json.loads(file.read(length)) if length <= min(size, LONGEST) else None
+            header = json.loads(file.read(length) if length <= min(size, LONGEST) else b"")
         tensors = [about for name, about in header.items() if name != "__metadata__"]
         end = max((about["data_offsets"][1] for about in tensors), default=0)
         return "" if 8 + length + end == size else "is not a safetensors file"
