@@ -82,7 +82,7 @@ def read_tables(path: str) -> list[Table]:
         if extension in (".json", ".jsonl"):
             return _records(path)
         return [] if extension in BINARY or extension in BINARY_TOO else _text(path)
-    except (OSError, ValueError, csv.Error, zipfile.BadZipFile, EOFError, KeyError):
+    except (OSError, ValueError, csv.Error, zipfile.BadZipFile, EOFError, KeyError, RecursionError):
         return []  # not the format that the extension says: the script has read it in its own way
 
 

@@ -44,7 +44,7 @@ def read_vocabularies(path: str) -> list[Vocabulary]:
     try:
         with open(path, encoding="utf-8") as file:
             lists = list(_lists(json.load(file))) if path.endswith(".json") else [_first_words(file.read())]
-    except ValueError:  # not utf-8, or not json
+    except (ValueError, RecursionError):  # not utf-8, or not json that can be read
         return []
     return [Vocabulary(path, frozenset(words), _are_characters(words)) for words in lists if _is_vocabulary(words)]
 

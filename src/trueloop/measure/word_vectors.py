@@ -81,7 +81,7 @@ def read_word_lists(path: str) -> list[WordList]:
             text = file.read()
         found = _lists(json.loads(text)) if path.endswith(".json") else _lists(text.rstrip("\n").split("\n"))
         return [each for each in found if LEAST <= len(each.words) <= MOST and len(set(each.words)) == len(each.words)]
-    except ValueError:  # not utf-8, or not json
+    except (ValueError, RecursionError):  # not utf-8, or not json that can be read
         return []
 
 

@@ -47,6 +47,7 @@ from trueloop.measure.table_rows import copied_rows, have_keys, ids_from_one, ro
 from trueloop.measure.tables import Table, read_tables
 from trueloop.measure.text_markers import marker
 from trueloop.measure.unit_relations import conversions
+from trueloop.measure.unpacked import LARGEST_UNPACKED, unpacked_size
 from trueloop.measure.vocabulary import case_setting, coverage, read_vocabularies
 from trueloop.measure.word_vectors import best_text, misplaced_words, read_word_lists, stored_vectors
 from trueloop.observers.observer import Observer
@@ -128,7 +129,7 @@ class DataFilesObserver(Observer):
         tables: list[Table] = []
         left = MOST_BYTES
         for path in list(self._places)[:MOST_FILES]:
-            size = os.path.getsize(path) if os.path.isfile(path) else LARGEST + 1
+            size = os.path.getsize(path) if _is_small(path) else LARGEST + 1
             if size <= min(LARGEST, left) and thread_time() - began < SECONDS / 2:
                 left -= size
                 tables += read_tables(path)
@@ -371,15 +372,14 @@ class DataFilesObserver(Observer):
 
     def _named_elsewhere(self, path: str, *rows: int) -> bool:
         """Whether a further file, or the one of the rows, has their names: the script may look the rows up."""
-        others = [other for other in list(self._places)[:MOST_FILES] if other != path]
+        others = [other for other in list(self._places)[:MOST_FILES] if other != path and _is_small(other)]
         return any(names_rows(other, count) for other in others for count in set(rows))
 
     # -- vocabularies --
 
     def _word_vectors(self, tables: list[Table]) -> None:
         """Lists of words beside files of as many vectors."""
-        paths = [path for path in list(self._places)[:MOST_FILES] if os.path.isfile(path)]
-        paths = [path for path in paths if os.path.getsize(path) <= LARGEST]
+        paths = [path for path in list(self._places)[:MOST_FILES] if _is_small(path)]
         lists = [(path, each) for path in paths for each in read_word_lists(path)]
         vectors = [(path, each) for path in paths for _, each in stored_vectors(path)] if lists else []
         for path, listed in lists:
@@ -443,7 +443,7 @@ class DataFilesObserver(Observer):
         """Rows that a list of rows names both for training and for evaluation."""
         try:
             content = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             return
         lists = {key: set(value) for key, value in _lists(content)}
         for key, rows in lists.items():
@@ -527,3 +527,8 @@ def _is_part(path: str) -> bool:
 def _stem(path: str) -> str:
     """'train' of train.src and train.tgt."""
     return os.path.splitext(path)[0]
+
+
+def _is_small(path: str) -> bool:
+    """Small enough to be read once more, also when it is unpacked."""
+    return os.path.isfile(path) and os.path.getsize(path) <= LARGEST and unpacked_size(path) <= LARGEST_UNPACKED
