@@ -1,10 +1,11 @@
 """Which tests `make test` leaves to `make slow-test`: those that took more than a second, as measured.
 
 The list is `slow_tests.txt`, one test function a line (all its parameters together: what counts is their mean). It is
-written from the times of a whole run:
+written from the times of both targets (or of one run of all their tests):
 
-    python -m pytest -n 2 --dist worksteal -m 'not long and not gpu' --junitxml build/times.xml
-    python -m tests.slow_tests build/times.xml
+    PYTEST_ADDOPTS='--junitxml build/test.xml' make test
+    PYTEST_ADDOPTS='--junitxml build/slow-test.xml' make slow-test
+    python -m tests.slow_tests build/test.xml build/slow-test.xml
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ def mark_slow_tests(items: Iterable[pytest.Item]) -> None:
             item.add_marker("slow")
 
 
-def slow_functions(junit: Path, seconds: float) -> list[str]:
+def slow_functions(junit_files: Iterable[Path], seconds: float) -> list[str]:
     """Test functions whose mean time over their parameters is above the limit, as pytest writes their ids."""
     times = defaultdict(list)
-    for case in ElementTree.parse(junit).iter("testcase"):
+    for case in (case for junit in junit_files for case in ElementTree.parse(junit).iter("testcase")):
         if not case.get("classname"):  # a file that was not collected
             continue
         times[_node(case.get("classname", ""), case.get("name", ""))].append(float(case.get("time", 0)))
@@ -49,8 +50,8 @@ def _node(classname: str, name: str) -> str:
 
 
 def _main() -> None:
-    parser = argparse.ArgumentParser(description="Writes the list of slow tests from a junit file.")
-    parser.add_argument("junit", type=Path)
+    parser = argparse.ArgumentParser(description="Writes the list of slow tests from junit files.")
+    parser.add_argument("junit", type=Path, nargs="+")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="mean time above which a test is slow")
     arguments = parser.parse_args()
     LIST.write_text("".join(f"{name}\n" for name in slow_functions(arguments.junit, arguments.seconds)))

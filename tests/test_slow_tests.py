@@ -31,4 +31,4 @@ def test_the_mean_over_the_parameters_counts(tmp_path: Path) -> None:
     rows = "".join(f'<testcase classname="{place}" name="{name}" time="{took}"/>' for place, name, took in cases)
     junit = tmp_path / "times.xml"
     junit.write_text(f"<testsuites><testsuite>{rows}</testsuite></testsuites>")
-    assert slow_functions(junit, 1.0) == ["tests/cli/test_a.py::test_one", "tests/test_b.py::TestGroup::test_three"]
+    assert slow_functions([junit], 1.0) == ["tests/cli/test_a.py::test_one", "tests/test_b.py::TestGroup::test_three"]

@@ -298,9 +298,17 @@ def test_the_best_checkpoint_is_the_best_one() -> None:
     assert "step-00000008" in loop.parts.saver.store.names(), "it stays, however many come after it"
 
 
-def test_a_metric_that_is_no_number_is_never_the_best() -> None:
+def test_a_metric_that_is_nan_is_never_the_best() -> None:
     loop, _ = scripted([float("nan"), 5, float("nan"), 4, float("inf")])
     assert (loop.state.best, loop.state.best_step) == (4, 16)
+
+
+def test_a_run_whose_validation_is_always_nan_has_no_best() -> None:
+    loop, kept = scripted([float("nan")] * 3)
+    assert (loop.state.best, loop.state.best_step) == (None, None)
+    assert not any(row.best for row in kept.rows)
+    assert loop.parts.saver.store.names()
+    assert loop.parts.saver.store.best() is None
 
 
 def test_accuracy_is_better_when_higher() -> None:
