@@ -256,12 +256,12 @@ class GradientObserver(Observer):
         ledger.intact = ledger.unchanged_since(ledger.marks)
         self._find_reset(ledger, ledger.intact)
         if ledger.all_none() and all(p.grad is None for p in parameters_of(optimizer)):
-            return "cleared" if ledger.backwards or ledger.thrown_away else "none"
+            return "cleared" if (ledger.backwards or ledger.thrown_away) and _trains(optimizer) else "none"
         if ledger.backwards:
             suspicious = not ledger.intact or (self._careful(ledger) and ledger.made_nonzero)
-            return "cleared" if suspicious and not ledger.any_nonzero() else "new"
+            return "cleared" if suspicious and not ledger.any_nonzero() and _trains(optimizer) else "new"
         if not ledger.any_nonzero():  # zeroed in place, and nothing came after
-            return "cleared" if ledger.thrown_away else "none"
+            return "cleared" if ledger.thrown_away and _trains(optimizer) else "none"
         if ledger.after_step and ledger.unchanged_since(ledger.after_step):
             if ledger.everything or len(ledger.sample) == ledger.parameters:
                 return "same"
@@ -298,6 +298,11 @@ def _is_averaged(call: BackwardCall) -> bool:
         return True
     shape = reduction_of(call.tensors[0])
     return not shape.mean or shape.divided
+
+
+def _trains(optimizer: Optimizer) -> bool:
+    """Not all of its parameters are frozen: a player that rests has no gradients, and the cleared ones were not its."""
+    return any(parameter.requires_grad for parameter in parameters_of(optimizer))
 
 
 def _replaced(ledger: _Ledger) -> bool:

@@ -4,8 +4,11 @@ The loop still runs a backward for this optimizer alone, and steps it: each play
 serves the steps of several optimizers, a part may be frozen on purpose.
 """
 
+import weakref
 from dataclasses import dataclass
 from typing import Final
+
+from torch import Tensor
 
 from trueloop.event import LeftFrozen, Place
 from trueloop.measure.parameters import parameters_of
@@ -26,6 +29,7 @@ class _Turns:
     trained: int = 0  # steps before it was frozen; 0: it has not trained
     frozen: int = 0  # steps since that were watched
     again: bool = False  # it was unfrozen, or a backward before its steps serves others too: this is meant
+    parameter: weakref.ref[Tensor] | None = None
     model: str = ""
     place: Place | None = None
     backward: Place | None = None
@@ -49,6 +53,9 @@ class LeftFrozenObserver(Observer):
 
     def step_started(self, call: StepCall) -> None:
         fresh, self._fresh = self._fresh, False
+        for other in self._turns.values():
+            if other.frozen and other.parameter and (held := other.parameter()) is not None and held.requires_grad:
+                other.again = True  # unfrozen for the turn of a different optimizer: it rests on purpose
         if self._latest is not None:  # the gradients of the backward before it serve this step
             self._latest.again, self._latest = True, None
         if call.closure or (call.index >= FIRST and call.index % EVERY):
@@ -69,6 +76,7 @@ class LeftFrozenObserver(Observer):
             turns.again = True  # its gradients come from elsewhere
             return
         if not turns.frozen:
+            turns.parameter = weakref.ref(parameters[0]) if parameters else None
             turns.model = self._model_of(parameters[0]) if parameters else ""
         turns.frozen += 1
         turns.place, turns.backward = call.place, self._backward_place

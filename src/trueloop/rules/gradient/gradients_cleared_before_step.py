@@ -23,6 +23,7 @@ Use instead
 When it is fine
 ---------------
 Never in a training step. `zero_grad()` after the step or before the backward is the standard loop and is not reported.
+Neither are steps of an optimizer whose parameters are all frozen: a player of a GAN that rests on purpose.
 """
 
 from trueloop.event import Place, Stepped
