@@ -3,7 +3,8 @@
     python -m tests.mutants.run --count 100 --seed 0 --jobs 2
 
 Each mutant lives in a copy of `src` of its own; the tests that touch its file run against that copy, nearest first, until
-one fails. Survivors are listed: each is a missing test, dead code, or a change that makes no difference.
+one fails. A file that fails on the unchanged code too (a package or a device that is not here) kills nothing: it is
+named, and left out. Survivors are listed: each is a missing test, dead code, or a change that makes no difference.
 """  # noqa: E501
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Lock
 from typing import Final, NamedTuple
 
 from tests.mutants.places import Mutant, mutants_of
@@ -53,14 +56,20 @@ def main() -> int:
         for mutant in mutants:
             print(mutant, *tests.touching(mutant.path)[:6], sep="\n    ")
         return 0
+    unchanged = Unchanged()
     with ThreadPoolExecutor(options.jobs) as pool:
-        jobs = [pool.submit(outcome_of, mutant, tests.touching(mutant.path), options.seconds) for mutant in mutants]
+        jobs = [
+            pool.submit(outcome_of, mutant, tests.touching(mutant.path), options.seconds, unchanged)
+            for mutant in mutants
+        ]
         outcomes = []
         for number, job in enumerate(jobs, 1):
             outcomes.append(job.result())
             print(f"{number:3} {_line(outcomes[-1])}", flush=True)
     killed = sum(bool(outcome.killer) for outcome in outcomes)
     print(f"{killed} of {len(outcomes)} mutants killed (seed {options.seed})")
+    if left_out := unchanged.failing():
+        print(f"left out, because they fail on the unchanged code: {', '.join(left_out)}")
     if options.write:
         rows = [f"| `{_short(o.mutant)}` | {o.killer or '**survived**'} |" for o in outcomes]
         table = ["| mutant | killed by |", "|---|---|", *rows]
@@ -118,7 +127,25 @@ class Tests:
         )
 
 
-def outcome_of(mutant: Mutant, tests: list[str], seconds: float) -> Outcome:
+class Unchanged:
+    """Which test files fail here on the unchanged code; each is tried once, when it seems to kill its first mutant."""
+
+    def __init__(self) -> None:
+        self._fails: dict[str, bool] = {}
+        self._locks: defaultdict[str, Lock] = defaultdict(Lock)
+
+    def fails(self, test: str) -> bool:
+        with self._locks[test]:
+            if test not in self._fails:
+                with tempfile.TemporaryDirectory(prefix="unchanged") as folder:
+                    self._fails[test] = bool(_killer([test], ROOT / "src", Path(folder), 600))
+            return self._fails[test]
+
+    def failing(self) -> list[str]:
+        return sorted(test for test, fails in self._fails.items() if fails)
+
+
+def outcome_of(mutant: Mutant, tests: list[str], seconds: float, unchanged: Unchanged) -> Outcome:
     begun = time.monotonic()
     tried = 0
     with tempfile.TemporaryDirectory(prefix="mutant") as folder:
@@ -126,12 +153,13 @@ def outcome_of(mutant: Mutant, tests: list[str], seconds: float) -> Outcome:
         shutil.copytree(ROOT / "src", copy)  # compiled modules too: they keep their times, and only the mutant's is old
         (copy / mutant.path.relative_to(ROOT / "src")).write_text(mutant.text, encoding="utf-8")
         for files in _groups(tests):
-            left = seconds - (time.monotonic() - begun)
-            if left <= 0:
-                break
             tried += len(files)
-            if killer := _killer(files, copy, Path(folder), left):
-                return Outcome(mutant, killer, tried, time.monotonic() - begun)
+            while files and (left := seconds - (time.monotonic() - begun)) > 0:
+                if not (killer := _killer(files, copy, Path(folder), left)):
+                    break
+                if not unchanged.fails(killer):
+                    return Outcome(mutant, killer, tried, time.monotonic() - begun)
+                files = [file for file in files if file != killer]
     return Outcome(mutant, "", tried, time.monotonic() - begun)
 
 
@@ -171,7 +199,9 @@ def _killer(tests: list[str], source: Path, folder: Path, seconds: float) -> str
             return ""
         out.seek(0)
         failed = re.search(r"^(?:FAILED|ERROR) ([^\s:]+)", out.read().decode(errors="replace"), re.MULTILINE)
-    return "" if code in (0, 5) else failed[1] if failed else tests[0]
+    if code in (0, 5):
+        return ""
+    return tests[0] if " -k " in tests[0] or not failed else failed[1]
 
 
 def _module(file: Path) -> str:
