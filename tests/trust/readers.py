@@ -10,12 +10,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
 
 
 def echo(file: BinaryIO, out: Any) -> None:
     out.write(file.read())
+
+
+def torch_version(file: BinaryIO, out: Any) -> None:
+    out.write(str(import_module("torch").__version__).encode())
 
 
 def attempts(file: BinaryIO, out: Any, home: str, folder: str, process: int) -> None:

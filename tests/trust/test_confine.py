@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.conftest import in_child
 from trueloop.trust.confine import client
@@ -77,6 +78,22 @@ def test_a_worker_that_was_killed_is_replaced() -> None:
     os.kill(worker._process.pid, signal.SIGKILL)
     worker._process.wait()
     assert ask("echo", b"x") == b"x"
+
+
+def test_packages_beside_a_cuda_build_do_not_keep_torch_from_being_imported(tmp_path: Path) -> None:
+    """`cuda.bindings` looks for libraries by temporary files and programs, both of which the worker is denied."""
+    (tmp_path / "cuda" / "bindings").mkdir(parents=True)
+    (tmp_path / "cuda" / "bindings" / "__init__.py").write_text(
+        "import subprocess\nsubprocess.run(['true'])\nruntime = None\n", encoding="utf-8"
+    )
+    code = (
+        "import sys\nfrom trueloop.trust.confine import client\nfrom trueloop.trust.confine.limits import Limits\n"
+        "found = client._roots\nclient._roots = lambda module: [*found(module), sys.argv[1]]\n"
+        "print(client.read_confined('tests.trust.readers:torch_version', b'', "
+        "Limits.of(0, memory=1 << 33, seconds=60.0), 99).decode())"
+    )
+    told = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert told.stdout.strip() == torch.__version__, told.stderr
 
 
 def test_a_forked_child_has_its_own_worker() -> None:

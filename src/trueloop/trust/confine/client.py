@@ -228,4 +228,6 @@ def _environment() -> dict[str, str]:
     """Nothing of the user's but where libraries lie: no keys, no home."""
     kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
     fixed = {"OMP_NUM_THREADS": "1", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "HOME": "/nonexistent"}
+    # torch 2.15 makes this folder as it is imported: one that is there already, where nothing can be written.
+    fixed["TORCHINDUCTOR_CACHE_DIR"] = sys.prefix
     return {**kept, **fixed, "USER": "confined", "LOGNAME": "confined", "CUDA_VISIBLE_DEVICES": ""}

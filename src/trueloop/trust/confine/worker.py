@@ -49,6 +49,7 @@ def serve(handle: int, roots: list[str], module: str) -> None:
         fences["landlock"] = allow_reading_only(readable, writable=("/dev/null",))
         fences["seccomp"] = deny_harm()
         tempfile.tempdir = "/nonexistent"  # torch asks for its name, and Python would look for one that can be written
+        sys.modules["cuda.bindings"] = None  # type: ignore[assignment]  # torch tries it beside CUDA: it runs programs
         import_module(module)  # only now: whatever the import executes is confined, too
         if not fences["landlock"]:
             deny_writing()
