@@ -261,3 +261,19 @@ def test_a_batch_without_labels_counts_samples() -> None:
     assert isinstance(over.loop.parts.task, ModelLoss)
     assert over.loop.parts.task.count_of(Batch({"left": torch.ones(4, 3)}, None)) == 4
     assert over.losses[-1] < over.losses[0]
+
+
+@pytest.mark.parametrize(
+    ("logits", "labels"),
+    [
+        (torch.zeros(2, 5, VOCABULARY), torch.zeros(2, 4, dtype=torch.long)),  # a different length
+        (torch.zeros(2, VOCABULARY), torch.zeros(2, 5, dtype=torch.long)),  # one answer for several labels
+        (torch.zeros(2, 5, 1), torch.zeros(2, 5, dtype=torch.long)),  # a single score has no class
+        (torch.zeros(2, 5, VOCABULARY), torch.zeros(2, 5)),  # numbers, not classes
+    ],
+)
+def test_answers_that_do_not_fit_their_labels_have_no_accuracy(logits: Tensor, labels: Tensor) -> None:
+    task = begin(recipe_of(next(iter(KINDS))))[0].parts.task
+    assert isinstance(task, ModelLoss)
+    assert task.sums == ("accuracy", "answers"), "it has one where they fit"
+    assert task.measures(Output(logits=logits), labels) == {}

@@ -136,6 +136,17 @@ def test_dynamic_finds_a_scale_for_each_row() -> None:
     assert torch.equal(alone[0], beside[0])
 
 
+def test_dynamic_answers_as_the_layer_in_float() -> None:
+    """Two roundings to 8 bits: a thousandth of the largest value or so. Rows of any size."""
+    torch.manual_seed(0)
+    layer = nn.Linear(64, 16)
+    made = Int8Dynamic().quantize(nn.Sequential(layer), ["0"], calibration(sides()))
+    for size in (0.01, 1.0, 300.0):
+        given = size * torch.randn(12, 64)
+        whole = layer(given).detach()
+        assert float((made(given).detach() - whole).abs().max()) < 0.03 * float(whole.abs().max())
+
+
 def test_dynamic_takes_rows_of_zeros_and_more_dimensions() -> None:
     made = Int8Dynamic().quantize(nn.Sequential(nn.Linear(5, 3)), ["0"], calibration(sides()))
     answered = made(torch.zeros(2, 4, 5))
