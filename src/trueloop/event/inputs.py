@@ -8,6 +8,7 @@ from trueloop.event.base import Event, Place
 
 __all__ = ["Alignment", "AnswersCompared", "Column", "ConstantPart", "InputsSummarized", "Labels", "MemoryOrder"]
 __all__ += ["RenamedPart", "Repeated", "RowsCompared", "ShiftedPart", "SoftTargetsCompared", "StoredOrderCompared"]
+__all__ += ["StoredOutputsCompared"]
 __all__ += [
     "PairsMatched",
     "RowsApart",
@@ -347,6 +348,15 @@ class SoftTargetsCompared(Event):
     renamed: float  # the same, if each label is given by the class that most of its rows have
     codes: tuple[tuple[int, int], ...]  # labels with that class, where it is a different one; empty if not one to one
     live: bool = False  # a model computes them in each step: it may still be untrained
+
+
+@dataclass(frozen=True, slots=True)
+class StoredOutputsCompared(Event):
+    """Targets that a model computed before the step, from samples that the step is trained on. `place`: where an output
+    is compared with them."""
+
+    rows: int  # whose own output is known
+    of_others: int  # rows whose target is the output for a different sample
 
 
 @dataclass(frozen=True, slots=True)

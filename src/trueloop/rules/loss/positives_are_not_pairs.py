@@ -3,7 +3,8 @@
 What it sees
 ------------
 A contrastive loss takes row 2i with row 2i + 1 as positives, or row i with row i + N. In the first recorded steps these
-pairs are no more similar than any two rows, while the pairs of the other layout are far more similar.
+pairs are no more similar than any two rows. The pairs of the other layout are far more similar, or the program shows
+that they are the two views of one sample: both views were computed from the same rows, and were joined in this layout.
 
 Why it hurts
 ------------
@@ -13,7 +14,8 @@ apart. It still falls, because samples can be memorized.
 
 Evidence
 --------
-The number of rows, and how far both kinds of pairs are above all other pairs, in standard errors.
+The number of rows, and how far both kinds of pairs are above all other pairs, in standard errors; whether the layout
+is known from the program.
 
 Use instead
 -----------
@@ -32,7 +34,9 @@ labels, and tables of two different sets of rows (images and texts).
 from math import sqrt
 from typing import Final
 
-from trueloop.event import ContrastivePairsRead, Place
+from trueloop.event import ContrastivePairsRead, Place, StepProgram
+from trueloop.rules.program_pairs import joined_views
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, facts
 
 __all__ = ["PositivesAreNotPairs"]
@@ -48,16 +52,28 @@ class PositivesAreNotPairs(Rule, code="LOS150", severity=Severity.ERROR):
 
     def __init__(self) -> None:
         self._seen: dict[Place | None, list[ContrastivePairsRead]] = {}
+        self._joined: dict[Place | None, list[str]] = {}  # the layout of the rows, by the program of each step
 
-    def on_contrastive_pairs_read(self, event: ContrastivePairsRead) -> Findings:
-        seen = self._seen.setdefault(event.place, [])
-        seen.append(event)
+    def on_contrastive_pairs_read(self, event: ContrastivePairsRead) -> None:
+        self._seen.setdefault(event.place, []).append(event)
+
+    def on_step_program(self, program: StepProgram) -> Findings:
+        """At the end of each recorded step."""
+        for place, seen in self._seen.items():
+            if seen[-1].step == program.step and len(seen) <= FIRST:
+                self._joined.setdefault(place, []).append(_layout(program, place))
+                yield from self._judge(seen, self._joined[place])
+
+    def _judge(self, seen: list[ContrastivePairsRead], joined: list[str]) -> Findings:
+        event = seen[-1]
         if len(seen) != FIRST or len({step.pairs for step in seen}) > 1:
             return
         positives, others, unrelated = (
             sum(getattr(step, name) for step in seen) / sqrt(FIRST) for name in ("positives", "others", "unrelated")
         )
-        if abs(positives) > CHANCE or others < SURE or unrelated > others / 2:
+        known = set(joined) == {"halves" if event.pairs == "neighbors" else "neighbors"} and len(joined) == FIRST
+        similar = others >= SURE and unrelated <= others / 2
+        if abs(positives) > CHANCE or not (known or similar):
             return
         taken, meant = _PAIRS if event.pairs == "neighbors" else _PAIRS[::-1]
         yield self.finding(
@@ -71,6 +87,22 @@ class PositivesAreNotPairs(Rule, code="LOS150", severity=Severity.ERROR):
                 positives=round(positives, 1),
                 others=round(others, 1),
                 unrelated=round(unrelated, 1),
+                views_of_one_batch=known,
                 sampled_steps=FIRST,
             ),
         )
+
+
+def _layout(program: StepProgram, place: Place | None) -> str:
+    """How the rows of the table were joined; empty where it is not certain."""
+    view = ProgramView(program)
+    found = {
+        joined_views(view, operation.inputs[0])
+        for operation in program.operations
+        if operation.place == place and operation.inputs and _is_square(view.values[operation.inputs[0]].shape)
+    }
+    return next(iter(found)) or "" if len(found) == 1 else ""
+
+
+def _is_square(shape: tuple[int, ...]) -> bool:
+    return len(shape) == 2 and shape[0] == shape[1]
