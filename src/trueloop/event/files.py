@@ -161,6 +161,7 @@ class RowsCopied(Event):
     rows: int  # of the other file
     repeated: float  # share of the rows of the first file that are in it twice
     named: bool = True  # the names of the files, or of the lists, say that they are for training and for evaluation
+    near: tuple[float, float] = (0.0, 0.0)  # copies with a little noise: their distance, and that of training rows
 
 
 @dataclass(frozen=True, slots=True)
