@@ -25,6 +25,7 @@ from trueloop.event import (
     RowsCopied,
     RowsMisplaced,
     RowsOutOfStep,
+    RowsSorted,
     TablesRead,
     TextMarked,
     VocabularyCompared,
@@ -48,6 +49,7 @@ from trueloop.measure.table_relations import Relation, leaks, parts_by_group, re
 from trueloop.measure.table_rows import copied_rows, have_keys, ids_from_one, row_order
 from trueloop.measure.tables import Table, read_tables
 from trueloop.measure.text_markers import marker
+from trueloop.measure.text_order import text_order
 from trueloop.measure.unit_relations import conversions
 from trueloop.measure.unpacked import LARGEST_UNPACKED, unpacked_size
 from trueloop.measure.vocabulary import case_setting, coverage, read_vocabularies
@@ -84,7 +86,7 @@ _PARTS: Final = frozenset(
 class DataFilesObserver(Observer):
     emits = (
         TablesRead, FilesDiffer, RowsOutOfStep, RowsCopied, FileListed, TextMarked, VocabularyCompared, LaterRowsUsed,
-        KeysMissed, InvariantBroken, RowsMisplaced, LengthsContradicted,
+        KeysMissed, InvariantBroken, RowsMisplaced, LengthsContradicted, RowsSorted,
     )  # fmt: skip
     safe_on_shards = True
 
@@ -143,6 +145,11 @@ class DataFilesObserver(Observer):
         marked = marker(table)
         if marked is not None:
             self.emit(TextMarked, self._places[table.path], name, table.rows, *marked)
+        order = text_order(table)
+        if order is not None:
+            place = self._places[table.path]
+            self.emit(RowsSorted, place, name, table.rows, order.column, (order.first, order.second), *order[3:],
+                      _users_modules(place))  # fmt: skip
         for parts in parts_by_group(table):
             for part, other in combinations(parts, 2):
                 rows = (len(part.rows), len(other.rows))
