@@ -15,6 +15,7 @@ __all__ = [
     "RowsCopied",
     "RowsMisplaced",
     "RowsOutOfStep",
+    "RowsSorted",
     "TablesRead",
     "TextMarked",
     "VocabularyCompared",
@@ -161,6 +162,22 @@ class RowsCopied(Event):
     rows: int  # of the other file
     repeated: float  # share of the rows of the first file that are in it twice
     named: bool = True  # the names of the files, or of the lists, say that they are for training and for evaluation
+    near: tuple[float, float] = (0.0, 0.0)  # copies with a little noise: their distance, and that of training rows
+
+
+@dataclass(frozen=True, slots=True)
+class RowsSorted(Event):
+    """A file of a series whose rows are in the order of the text of their dates or numbers. `place`: the line that
+    reads it."""
+
+    file: str
+    rows: int
+    column: str  # dates or numbers
+    cells: tuple[str, str]  # two of them, in the order of the file
+    series: str  # a column that follows from its values before
+    here: float  # the share of its variance that they give
+    sorted: float  # the same in the order of the values
+    modules: tuple[str, ...]  # source files of the user's modules
 
 
 @dataclass(frozen=True, slots=True)

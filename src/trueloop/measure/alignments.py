@@ -12,7 +12,16 @@ from typing import Final, NamedTuple
 import numpy
 from numpy.typing import NDArray
 
-__all__ = ["Alignment", "Order", "Statistic", "better_order", "orders_of_keys", "orders_of_rows", "spread"]
+__all__ = [
+    "Alignment",
+    "Order",
+    "Statistic",
+    "better_order",
+    "natural_key",
+    "orders_of_keys",
+    "orders_of_rows",
+    "spread",
+]
 
 RANDOM_ORDERS: Final = 40
 CHANCE: Final = 3.0  # standard deviations: the order that is used tells nothing
@@ -74,7 +83,7 @@ def orders_of_keys(name: str, keys: Sequence[str]) -> dict[str, Order]:
     """Rows that are sorted by keys, as text or by the numbers in them, if no key comes twice."""
     if len(set(keys)) < len(keys):
         return {}
-    text, natural, folded = _ranks(keys), _ranks([_natural(key) for key in keys]), _ranks([k.lower() for k in keys])
+    text, natural, folded = _ranks(keys), _ranks([natural_key(key) for key in keys]), _ranks([k.lower() for k in keys])
     found = {f"sorted by {name} as text": text}
     if not numpy.array_equal(text, natural):
         found[f"sorted by the number in {name}"] = natural
@@ -83,7 +92,7 @@ def orders_of_keys(name: str, keys: Sequence[str]) -> dict[str, Order]:
     return {label: order for label, order in found.items() if not numpy.array_equal(order, numpy.arange(len(keys)))}
 
 
-def _natural(key: str) -> tuple[tuple[int, int | str], ...]:
+def natural_key(key: str) -> tuple[tuple[int, int | str], ...]:
     """Of tile_10: after tile_2."""
     return tuple((0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", key) if part)
 

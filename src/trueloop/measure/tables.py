@@ -243,8 +243,9 @@ def _records(path: str) -> list[Table]:
             columns = tuple(_column(name, [str(row[name]) for row in rows]) for name in names)
             texts = [name for name in rows[0] if name not in names and all(_is_text(row.get(name)) for row in rows)]
             columns += tuple(Values(name, None, [" ".join(row[name]) for row in rows]) for name in texts)
+            vectors = {name: array for name in rows[0] if (array := _vectors(rows, name)) is not None}
             if columns:
-                tables.append(Table(path, columns, len(rows), named=True))
+                tables.append(Table(path, columns, len(rows), named=True, arrays=tuple(vectors.items())))
     return tables
 
 
@@ -256,6 +257,17 @@ def _by_column(path: str, content: dict[str, Any]) -> list[Table]:
     if length < LEAST_ROWS or len(same) < 2:
         return []
     return [Table(path, tuple(_column(name, [str(v) for v in value]) for name, value in same.items()), length, True)]
+
+
+def _vectors(rows: list[dict[str, Any]], name: str) -> NDArray[Any] | None:
+    """A list of as many numbers in each record."""
+    lists = [row.get(name) for row in rows]
+    length = len(lists[0]) if isinstance(lists[0], list) else 0
+    if not length or any(not isinstance(each, list) or len(each) != length for each in lists):
+        return None
+    if not all(type(value) in (int, float) for each in lists if each for value in each):
+        return None
+    return numpy.array(lists, dtype=numpy.float64)
 
 
 def _is_text(value: object) -> bool:

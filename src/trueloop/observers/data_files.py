@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import combinations
 from time import thread_time
-from typing import Final, Literal
+from typing import Final
 
 from trueloop.event import (
     FileListed,
@@ -25,6 +25,7 @@ from trueloop.event import (
     RowsCopied,
     RowsMisplaced,
     RowsOutOfStep,
+    RowsSorted,
     TablesRead,
     TextMarked,
     VocabularyCompared,
@@ -38,14 +39,17 @@ from trueloop.measure.join_keys import missed_keys
 from trueloop.measure.link_tables import first_only
 from trueloop.measure.look_ahead import LookAhead, look_ahead
 from trueloop.measure.named_rows import misplaced_groups, misplaced_links, misplaced_rows
+from trueloop.measure.near_copies import near_copies
 from trueloop.measure.parallel_lines import shifted_lines
 from trueloop.measure.picture_orientation import turned
 from trueloop.measure.row_names import names_rows
+from trueloop.measure.splits import kind_of, sides, split_of
 from trueloop.measure.table_differences import Difference, differences, group_differences, single_file
 from trueloop.measure.table_relations import Relation, leaks, parts_by_group, relations, shifted_targets
 from trueloop.measure.table_rows import copied_rows, have_keys, ids_from_one, row_order
 from trueloop.measure.tables import Table, read_tables
 from trueloop.measure.text_markers import marker
+from trueloop.measure.text_order import text_order
 from trueloop.measure.unit_relations import conversions
 from trueloop.measure.unpacked import LARGEST_UNPACKED, unpacked_size
 from trueloop.measure.vocabulary import case_setting, coverage, read_vocabularies
@@ -71,11 +75,6 @@ MANY_WRONG: Final = 0.2
 LETTERS: Final = 2  # in the name of a column that does not tell what it is: x, y, z, ax
 FEW_MORE: Final = 0.01  # rows: one file has lost some
 
-Split = Literal["training", "evaluation", ""]
-_SPLITS: Final = {
-    "training": r"train|training|fit",
-    "evaluation": r"val|valid|validation|test|testing|dev|eval|evaluation|hold|holdout|heldout|unseen",
-}
 _TAKES_ALL: Final = re.compile(r"\b(DictReader|read_csv|read_parquet|read_sql|read_table)\b")
 _PICKS: Final = re.compile(r"\b(usecols|iloc|drop|pop|del|delete|loadtxt|genfromtxt|filter|select_dtypes)\b")
 _PARTS: Final = frozenset(
@@ -87,13 +86,14 @@ _PARTS: Final = frozenset(
 class DataFilesObserver(Observer):
     emits = (
         TablesRead, FilesDiffer, RowsOutOfStep, RowsCopied, FileListed, TextMarked, VocabularyCompared, LaterRowsUsed,
-        KeysMissed, InvariantBroken, RowsMisplaced, LengthsContradicted,
+        KeysMissed, InvariantBroken, RowsMisplaced, LengthsContradicted, RowsSorted,
     )  # fmt: skip
     safe_on_shards = True
 
     def prepare(self) -> None:
         self._places: dict[str, Place] = {}
         self._written: set[str] = set()
+        self._row_lists: dict[str, dict[str, list[int]]] = {}
 
     def file_opened(self, opened: FileOpened) -> None:
         if opened.writing:
@@ -122,6 +122,7 @@ class DataFilesObserver(Observer):
                 return
             if first.path != second.path:
                 self._compare(first, second)
+        self._splits(tables, began)
         if thread_time() - began < SECONDS:
             self._word_vectors(tables)
 
@@ -144,6 +145,11 @@ class DataFilesObserver(Observer):
         marked = marker(table)
         if marked is not None:
             self.emit(TextMarked, self._places[table.path], name, table.rows, *marked)
+        order = text_order(table)
+        if order is not None:
+            place = self._places[table.path]
+            self.emit(RowsSorted, place, name, table.rows, order.column, (order.first, order.second), *order[3:],
+                      _users_modules(place))  # fmt: skip
         for parts in parts_by_group(table):
             for part, other in combinations(parts, 2):
                 rows = (len(part.rows), len(other.rows))
@@ -211,13 +217,13 @@ class DataFilesObserver(Observer):
         """Whether the columns of two files mean different things although they have the same names, or none: those of
         an accelerometer and a gyroscope."""
         name, other = os.path.basename(first.path), os.path.basename(second.path)
-        if _kind(name) == _kind(other):
+        if kind_of(name) == kind_of(other):
             return False
         if not self._repeated.isdisjoint((name, other)):
             return True  # each folder has one file of each kind
         telling = [column for column in first.names if len(column) > LETTERS]
         told = first.named and second.named and len(telling) > 1  # besides a time
-        return not told and not (_split(name) and _split(other))
+        return not told and not (split_of(name) and split_of(other))
 
     def _is_used(self, column: str, others: list[str]) -> bool:
         """Whether the script names a column as often as the others, or names none and takes all that a header has."""
@@ -258,8 +264,8 @@ class DataFilesObserver(Observer):
     def _copies(self, first: Table, second: Table) -> bool:
         """Rows of a file for evaluation that are in one for training; or of the shorter of two files of any names.
         Returns whether most rows are in both of two files with the same columns."""
-        table, other = sorted((first, second), key=lambda each: (_split(each.path) == "evaluation", -each.rows))
-        splits = _split(table.path), _split(other.path)
+        table, other = sorted((first, second), key=lambda each: (split_of(each.path) == "evaluation", -each.rows))
+        splits = split_of(table.path), split_of(other.path)
         named, same = splits == ("training", "evaluation"), set(table.names) == set(other.names)
         if not named and (splits[0] == "evaluation" or not same or _is_part(table.path) or _is_part(other.path)):
             return False
@@ -269,6 +275,17 @@ class DataFilesObserver(Observer):
         self.emit(RowsCopied, self._places[other.path], os.path.basename(table.path), os.path.basename(other.path),
                   copied[0], other.rows, copied[1], named)  # fmt: skip
         return same and copied[0] > other.rows / 2
+
+    def _splits(self, tables: list[Table], began: float) -> None:
+        """Rows for training beside rows for evaluation, in two files or in one."""
+        for pair in sides(tables, self._row_lists):
+            if thread_time() - began > SECONDS:
+                return
+            found = near_copies(pair.training, pair.evaluation)
+            if found is not None:
+                self.emit(RowsCopied, self._places[pair.evaluation.path], *pair.names,
+                          round(found.share * pair.evaluation.rows), pair.evaluation.rows, 0.0,
+                          near=(found.near, found.apart))  # fmt: skip
 
     # -- what holds exactly in one file --
 
@@ -446,10 +463,11 @@ class DataFilesObserver(Observer):
         except (ValueError, RecursionError):
             return
         lists = {key: set(value) for key, value in _lists(content)}
+        self._row_lists[path] = {key: value for key, value in _lists(content) if all(type(v) is int for v in value)}
         for key, rows in lists.items():
             for other, others in lists.items():
                 shared = len(rows & others)
-                if (_split(key), _split(other)) == ("training", "evaluation") and shared:
+                if (split_of(key), split_of(other)) == ("training", "evaluation") and shared:
                     name = os.path.basename(path)
                     self.emit(RowsCopied, place, f"{key} of {name}", f"{other} of {name}", shared, len(others), 0.0)
 
@@ -496,20 +514,6 @@ def _text_of(path: str) -> str:
 
 def _occurrences(name: str, text: str) -> int:
     return len(re.findall(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])", text))
-
-
-def _split(path: str) -> Split:
-    words = re.split(r"[^a-z]+", os.path.basename(path).lower())
-    for split, pattern in _SPLITS.items():
-        if any(re.fullmatch(pattern, word) for word in words):
-            return split  # type: ignore[return-value]
-    return ""
-
-
-def _kind(name: str) -> str:
-    """'sales' of sales-2019.csv and of sales_train.csv."""
-    words = re.split(r"[^a-z]+", os.path.splitext(name)[0].lower())
-    return " ".join(word for word in words if word and not _split(word))
 
 
 def _repeated_names(paths: set[str]) -> set[str]:

@@ -123,7 +123,8 @@ def _text(place: Place | None, *, whole: bool) -> str:
     """The script; or only the function that reads the file, if it is read in one."""
     source = source_of(place.path if place else "")
     function = None if whole or place is None else source.enclosing_function(place.line)
-    return ast.unparse(source.tree) + "".join(source.lines) if function is None else ast.unparse(function)
+    lines = (line.split("  #")[0] for line in source.lines)
+    return ast.unparse(source.tree) + "".join(lines) if function is None else ast.unparse(function)
 
 
 _CONSEQUENCES: Final = ("inverted", "unrelated")

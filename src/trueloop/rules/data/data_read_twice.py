@@ -5,7 +5,8 @@ What it sees
 The files that the script read: a list of files (json, yaml, text) names one of them twice where it names the others
 once, or names it for training and for validation; or rows of a file for evaluation (by its name: valid, test, holdout)
 are in a file for training too, number by number; or half of the rows of any file, or more, are in another one: one
-export under two names.
+export under two names. Or rows for evaluation are rows for training but for a little noise: the nearest training row
+is an order of magnitude nearer than the nearest one of training rows.
 
 Why it hurts
 ------------
@@ -14,7 +15,8 @@ score of the evaluation a score of memory.
 
 Evidence
 --------
-The list, the file and how often it is named; or the two files and how many rows they share.
+The list, the file and how often it is named; or the two files and how many rows they share. With noise: the distance
+to the nearest training row, and that of training rows to one another, in standard deviations of the columns.
 
 Use instead
 -----------
@@ -25,13 +27,16 @@ When it is fine
 ---------------
 A file that is listed several times on purpose, to weigh it more: allow it there. Not reported: rows that are often
 equal by nature (a few codes); shared rows below one in twenty, or below one half where the names of the files do not
-say what they are for; files that are parts of one another by name (all, full, raw, sample, subset, cache).
+say what they are for; files that are parts of one another by name (all, full, raw, sample, subset, cache). Nor are
+rows reported that are near to training rows where training rows are as near to one another (recordings of one person),
+where the distances have no gap (a finer grid of the same range), or where both rows have one key (a customer in two
+years).
 """
 
 from typing import Final
 
 from trueloop.event import FileListed, RowsCopied, RunEnded, TablesRead
-from trueloop.rules.rule import Findings, Rule, Severity, plural
+from trueloop.rules.rule import Finding, Findings, Rule, Severity, plural
 
 __all__ = ["DataReadTwice"]
 
@@ -73,7 +78,12 @@ class DataReadTwice(Rule, code="DAT137", severity=Severity.WARNING):
                 fix=f"Name each file once in `{listed.manifest}`; look which file is missing in its place.",
                 evidence={"list": listed.manifest, "file": listed.file, "times": listed.times, "files": listed.files},
             )
+        equal = {(copied.file, copied.other) for copied in self._copied if not copied.near[1]}
         for copied in self._copied:
+            if copied.near[1]:
+                if (copied.file, copied.other) not in equal:
+                    yield self._near(copied)
+                continue
             yield self.finding(
                 copied,
                 f"{copied.copies:,} of the {copied.rows:,} rows of `{copied.other}` are in `{copied.file}` too: "
@@ -81,3 +91,15 @@ class DataReadTwice(Rule, code="DAT137", severity=Severity.WARNING):
                 fix=f"Remove the rows of `{copied.other}` from `{copied.file}`, and make the split before any copies.",
                 evidence={"file": copied.file, "other": copied.other, "copies": copied.copies, "rows": copied.rows},
             )
+
+    def _near(self, copied: RowsCopied) -> Finding:
+        near, apart = copied.near
+        return self.finding(
+            copied,
+            f"About {copied.copies:,} of the {copied.rows:,} rows of `{copied.other}` are rows of `{copied.file}` but "
+            f"for a little noise: their nearest row there is {near:.2g} standard deviations away; rows of "
+            f"`{copied.file}` are {apart:.2g} from one another. {_MEMORY.capitalize()}",
+            fix="Make the split before rows are repeated, augmented or rounded; keep a row and its copies on one side.",
+            evidence={"file": copied.file, "other": copied.other, "copies": copied.copies, "rows": copied.rows,
+                      "distance": float(f"{near:.3g}"), "distance_of_training_rows": float(f"{apart:.3g}")},
+        )  # fmt: skip
