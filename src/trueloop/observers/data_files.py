@@ -12,7 +12,9 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import combinations
 from time import thread_time
-from typing import Final, Literal
+from typing import Any, Final, Literal
+
+from numpy.typing import NDArray
 
 from trueloop.event import (
     FileListed,
@@ -34,6 +36,7 @@ from trueloop.measure.column_invariants import broken_invariants
 from trueloop.measure.file_headers import declared
 from trueloop.measure.given_lengths import wrong_lengths
 from trueloop.measure.group_order import LostOrder, lost_order, sorted_events
+from trueloop.measure.integer_overflow import Overflow, overflowed, overflowed_alone
 from trueloop.measure.join_keys import missed_keys
 from trueloop.measure.link_tables import first_only
 from trueloop.measure.look_ahead import LookAhead, look_ahead
@@ -113,6 +116,7 @@ class DataFilesObserver(Observer):
         self._vocabularies(tables)
         self._alphabets(tables)
         self._headers(tables)
+        self._overflows(tables)
         for table in tables:
             self._examine(table)
             self._links(table, tables)
@@ -269,6 +273,29 @@ class DataFilesObserver(Observer):
         self.emit(RowsCopied, self._places[other.path], os.path.basename(table.path), os.path.basename(other.path),
                   copied[0], other.rows, copied[1], named)  # fmt: skip
         return same and copied[0] > other.rows / 2
+
+    def _overflows(self, tables: list[Table]) -> None:
+        """Arrays of integers that wrapped around, beside one of the same name that did not, or alone."""
+        arrays = [(table, name, array) for table in tables for name, array in table.arrays]
+        for table, name, array in arrays:
+            kind = _kind(os.path.basename(table.path)), _kind(name)
+            for other, label, there in arrays:
+                alike = (_kind(os.path.basename(other.path)), _kind(label)) == kind
+                found = overflowed(array, there) if alike and there is not array else None
+                if found is not None:
+                    self._overflow(found, table, name, other, there)
+                    break
+            else:
+                found = overflowed_alone(array)
+                if found is not None:
+                    self._overflow(found, table, name, table, array)
+
+    def _overflow(self, found: Overflow, table: Table, name: str, other: Table, there: NDArray[Any]) -> None:
+        here = f"{found.jumps:.2%} of the neighbors differ by nearly the whole range"
+        elsewhere = f"{found.elsewhere:.2%}" if there is not dict(table.arrays).get(name) else ""
+        files = os.path.basename(table.path), os.path.basename(other.path)
+        difference = Difference("overflowed", name or "array", here, elsewhere, 0.0, f"{found.bits} bits")
+        self._differ(difference, table.path, *files, (table.rows, other.rows))
 
     # -- what holds exactly in one file --
 
