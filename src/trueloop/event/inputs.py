@@ -8,7 +8,7 @@ from trueloop.event.base import Event, Place
 
 __all__ = ["Alignment", "AnswersCompared", "Column", "ConstantPart", "InputsSummarized", "Labels", "MapOrder"]
 __all__ += ["MemoryOrder", "RenamedPart", "Repeated", "RowsCompared", "ShiftedPart", "SoftTargetsCompared"]
-__all__ += ["StoredOrderCompared"]
+__all__ += ["InputsStretched", "StoredOrderCompared"]
 __all__ += [
     "PairsMatched",
     "RowsApart",
@@ -410,3 +410,18 @@ class WindowEndsInTarget(Event):
     horizon: int  # numbers in a target
     rows: int
     overlaps: int  # pairs of rows that share a stretch of the series
+
+
+@dataclass(frozen=True, slots=True)
+class InputsStretched(Event):
+    """Inputs of a model with their targets, in training and in evaluation: what each position along an axis tells about
+    the targets. `place`: the evaluating call. At the end of the run."""
+
+    model: int
+    name: str
+    rows: tuple[int, int]  # in training and in evaluation
+    axis: int  # of the inputs
+    view: str = ""  # values or spectrum; empty: no stretch was found
+    factor: float = 1.0  # position n in training is position `factor` * n in evaluation
+    used: float = 0.0  # correlation of both as they are
+    fits: float = 0.0  # after stretching

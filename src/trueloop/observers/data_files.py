@@ -44,6 +44,7 @@ from trueloop.measure.named_rows import misplaced_groups, misplaced_links, mispl
 from trueloop.measure.parallel_lines import shifted_lines
 from trueloop.measure.picture_orientation import turned
 from trueloop.measure.row_names import names_rows
+from trueloop.measure.stretched import stretched_arrays
 from trueloop.measure.table_differences import Difference, differences, group_differences, single_file
 from trueloop.measure.table_relations import Relation, leaks, parts_by_group, relations, shifted_targets
 from trueloop.measure.table_rows import copied_rows, have_keys, ids_from_one, row_order
@@ -203,6 +204,13 @@ class DataFilesObserver(Observer):
             parts = [Table(each.path, each.channels, len(each.channels[0]), True) for each in (first, second)]
             for found in differences(*parts):
                 self._differ(found, second.path, *names, rows)
+        found_stretch = stretched_arrays(first, second)
+        if found_stretch is not None:
+            name, (_, factor, used, fits) = found_stretch
+            self._differ(
+                Difference("stretched", name or "array", f"{used:.2f}", f"{fits:.2f}", max(factor, 1 / factor)),
+                second.path, *(names if factor > 1 else names[::-1]), rows,
+            )  # fmt: skip
         for name, pictures in first.pictures:
             found_turn = turned(pictures, dict(second.pictures)[name]) if name in dict(second.pictures) else None
             if found_turn is not None:

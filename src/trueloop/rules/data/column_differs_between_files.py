@@ -8,9 +8,9 @@ or in two parts of one file (by site, by desk), has different units, codes that 
 percent, a decimal comma, a different separator or date format, names with and without leading zeros, a constant where
 it varied, integers that wrapped around (in a signal or a picture, neighbors contradict them), large numbers that
 float32 rounds to their neighbors, dates with day and month exchanged, a time that runs backward, two codes that mean
-the opposite of one another, or its columns are in a different order and the script reads them by position. Or a column
-gives a label of 0 and 1 away in one file and says nothing about it in the other, where the other columns relate to the
-label as before: it was probably filled after the outcome was known.
+the opposite of one another, signals of a different sample rate, or its columns are in a different order and the script
+reads them by position. Or a column gives a label of 0 and 1 away in one file and says nothing about it in the other,
+where the other columns relate to the label as before: it was probably filled after the outcome was known.
 
 Why it hurts
 ------------
@@ -55,6 +55,7 @@ _HANDLED: Final = {
     "accents": ("unicodedata", "unidecode"),
     "separator": ("re.split", "re.findall", "replace("),
     "overflowed": ("unwrap", "arctan2", "angle(", "% 65536", "% 256", "0xFFFF"),
+    "stretched": ("resample", "interp", "decimate", "zoom", "::2", "::3", "::4"),
     "units": ("1.609", "0.621", "2.204", "0.453", "2.54", "0.393", "3.28", "0.3048", "273.15", "9 / 5", "5 / 9",
               "* 1.8", "/ 1.8", "- 32", "fahrenheit_to", "to_celsius", "to_metric", "deg2rad", "rad2deg"),
 }  # fmt: skip
@@ -227,6 +228,11 @@ _SENTENCES: Final[dict[str, tuple[str, str]]] = {
         "`{column}` in `{file}` seems to have overflowed integers of {units}: {here}{beside}. Loud or bright places "
         "come back at the other end of the range.",
         "Write the file again: `numpy.clip` before the cast, or a larger type (float32, int32).",
+    ),
+    "stretched": (
+        "`{column}` is stretched{factor} in one file: what a position (or a frequency) n of `{file}` tells about the "
+        "targets, one that is so much farther along tells in `{other}` (correlation {there}; {here} as they are).",
+        "Compare how both files were recorded: sample rate, frame length, number of bands. Resample one of them.",
     ),
     "orientation": (
         "The pictures `{column}` of `{other}` seem to be {units} against those of `{file}`: the mean pictures "
