@@ -6,9 +6,9 @@ from typing import Literal
 
 from trueloop.event.base import Event, Place
 
-__all__ = ["Alignment", "AnswersCompared", "Column", "ConstantPart", "InputsSummarized", "Labels", "MemoryOrder"]
-__all__ += ["RenamedPart", "Repeated", "RowsCompared", "ShiftedPart", "SoftTargetsCompared", "StoredOrderCompared"]
-__all__ += ["StoredOutputsCompared"]
+__all__ = ["Alignment", "AnswersCompared", "Column", "ConstantPart", "InputsSummarized", "Labels", "MapOrder"]
+__all__ += ["MemoryOrder", "RenamedPart", "Repeated", "RowsCompared", "ShiftedPart", "SoftTargetsCompared"]
+__all__ += ["InputsStretched", "StoredOrderCompared", "StoredOutputsCompared"]
 __all__ += [
     "PairsMatched",
     "RowsApart",
@@ -326,6 +326,20 @@ class Alignment:
 
 
 @dataclass(frozen=True, slots=True)
+class MapOrder:
+    """In which orientation dense targets follow their samples. A ridge regression on local features of the sample,
+    fitted on one half of the rows, predicts the targets of the other half."""
+
+    rows: int
+    order: str  # the best one of the others
+    used: float  # correlation of the prediction with the targets as they are
+    fits: float  # in that other orientation
+    used_deviations: float  # the same, in standard deviations from pairs of different rows
+    fits_deviations: float
+    square: bool  # maps in two dimensions; else series
+
+
+@dataclass(frozen=True, slots=True)
 class TargetsAligned(Event):
     """The samples of a model beside their dense targets. `place`: the call of the model in training."""
 
@@ -333,6 +347,10 @@ class TargetsAligned(Event):
     name: str
     training: Alignment
     evaluation: Alignment | None
+    training_order: MapOrder | None = None
+    evaluation_order: MapOrder | None = None
+    answered: float | None = None  # share of a target's variance that the latest outputs in training explain
+    answered_at: int = 0  # step
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,3 +419,18 @@ class WindowEndsInTarget(Event):
     horizon: int  # numbers in a target
     rows: int
     overlaps: int  # pairs of rows that share a stretch of the series
+
+
+@dataclass(frozen=True, slots=True)
+class InputsStretched(Event):
+    """Inputs of a model with their targets, in training and in evaluation: what each position along an axis tells about
+    the targets. `place`: the evaluating call. At the end of the run."""
+
+    model: int
+    name: str
+    rows: tuple[int, int]  # in training and in evaluation
+    axis: int  # of the inputs
+    view: str = ""  # values or spectrum; empty: no stretch was found
+    factor: float = 1.0  # position n in training is position `factor` * n in evaluation
+    used: float = 0.0  # correlation of both as they are
+    fits: float = 0.0  # after stretching

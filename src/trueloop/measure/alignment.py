@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from trueloop.event import Alignment
 
-__all__ = ["alignment", "searched", "small_input", "small_target"]
+__all__ = ["alignment", "explained", "searched", "small_input", "small_target"]
 
 CELLS: Final = 16  # of a small map, in each direction
 STEPS: Final = 32  # of a small series
@@ -80,6 +80,14 @@ def alignment(inputs: Tensor, targets: Tensor) -> Alignment | None:
 
 
 @torch.no_grad()
+def explained(outputs: Tensor, targets: Tensor) -> float:
+    """Share of each small target's variance that the channels of the output explain, in the median."""
+    varied = targets.flatten(1).std(1) > 1e-6
+    usable = varied & outputs.flatten(1).isfinite().all(1) & targets.flatten(1).isfinite().all(1)
+    return _median(_fit(outputs[usable], targets[usable])) if bool(usable.any()) else 0.0
+
+
+@torch.no_grad()
 def searched(inputs: Tensor, targets: Tensor, found: Alignment) -> Alignment:
     """The same after a search over flips with shifts of up to half a map, for rows that fit in no simpler way. A row
     counts if its own target fits clearly better than that of another row, less those of which the other's does."""
@@ -93,7 +101,8 @@ def searched(inputs: Tensor, targets: Tensor, found: Alignment) -> Alignment:
     clear = (own >= FIT + CLEAR) & (own >= other + BETTER) & (own >= plain + BETTER)
     chance = (other >= FIT + CLEAR) & (other >= own + BETTER)
     moved = max(0, int(clear.sum()) - int(chance.sum()))
-    return Alignment(len(inputs), found.aligned, moved, 0, found.fit, _median(own[clear]), _median(plain[clear]))
+    aligned = round(found.aligned * len(inputs) / found.rows)
+    return Alignment(len(inputs), aligned, moved, 0, found.fit, _median(own[clear]), _median(plain[clear]))
 
 
 def _median(values: Tensor) -> float:

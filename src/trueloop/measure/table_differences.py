@@ -216,19 +216,25 @@ def _percent(a: Floats, b: Floats) -> Difference | None:
 
 
 def _wrapped(a: Floats, b: Floats) -> Difference | None:
-    """Whole numbers that are negative in one file only, where they were too large for the bits of a signed integer."""
+    """Whole numbers that are negative in one file only, where they were too large for the bits of a signed integer; or
+    numbers with fractions, some of them negative, that were stored in unsigned integers."""
     if a.min() >= 0:
         turned = None if b.min() >= 0 else _wrapped(b, a)
         return None if turned is None else turned._replace(here=turned.there, there=turned.here)
-    if b.min() < 0 or not _whole(a) or not _whole(b):
+    if b.min() < 0 or not _whole(b):
         return None
+    cast = not _whole(a)  # fractions are cut off first
+    a = numpy.trunc(a) if cast else a
     for numbers in WRAPPED:
         inside = a.min() >= -numbers / 2 and a.max() < numbers / 2 and b.max() < numbers
         beyond = (b >= numbers / 2).mean()
         if not inside or beyond < BEYOND or (a < 0).mean() < BEYOND:
             continue
+        reach = 2 * numpy.abs(a).max() + 2  # no number lies between those that are small and those that were negative
+        gap = reach < numbers / 4 and not ((b > reach) & (b < numbers - reach)).any()
         slack = 1.4 * (1 / len(a) + 1 / len(b)) ** 0.5  # two samples of one population are closer than this
-        if distance(a % numbers, b) < NEAR + slack and distance(a, b) > 2 * (NEAR + slack):
+        near = NEAR + slack
+        if (gap or not cast) and distance(a % numbers, b) < near and distance(a, b) > (1 if cast else 2) * near:
             bits = "8 bits" if numbers == WRAPPED[0] else "16 bits"
             return Difference(
                 "wrapped", "", f"{(a < 0).mean():.0%} negative values", f"values up to {b.max():g}", 0.0, bits

@@ -12,7 +12,9 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import combinations
 from time import thread_time
-from typing import Final
+from typing import Any, Final
+
+from numpy.typing import NDArray
 
 from trueloop.event import (
     FileListed,
@@ -35,6 +37,7 @@ from trueloop.measure.column_invariants import broken_invariants
 from trueloop.measure.file_headers import declared
 from trueloop.measure.given_lengths import wrong_lengths
 from trueloop.measure.group_order import LostOrder, lost_order, sorted_events
+from trueloop.measure.integer_overflow import Overflow, overflowed, overflowed_alone
 from trueloop.measure.join_keys import missed_keys
 from trueloop.measure.link_tables import first_only
 from trueloop.measure.look_ahead import LookAhead, look_ahead
@@ -44,6 +47,7 @@ from trueloop.measure.parallel_lines import shifted_lines
 from trueloop.measure.picture_orientation import turned
 from trueloop.measure.row_names import names_rows
 from trueloop.measure.splits import kind_of, sides, split_of
+from trueloop.measure.stretched import stretched_arrays
 from trueloop.measure.table_differences import Difference, differences, group_differences, single_file
 from trueloop.measure.table_relations import Relation, leaks, parts_by_group, relations, shifted_targets
 from trueloop.measure.table_rows import copied_rows, have_keys, ids_from_one, row_order
@@ -113,6 +117,7 @@ class DataFilesObserver(Observer):
         self._vocabularies(tables)
         self._alphabets(tables)
         self._headers(tables)
+        self._overflows(tables)
         for table in tables:
             self._examine(table)
             self._links(table, tables)
@@ -205,6 +210,13 @@ class DataFilesObserver(Observer):
             parts = [Table(each.path, each.channels, len(each.channels[0]), True) for each in (first, second)]
             for found in differences(*parts):
                 self._differ(found, second.path, *names, rows)
+        found_stretch = stretched_arrays(first, second)
+        if found_stretch is not None:
+            name, (_, factor, used, fits) = found_stretch
+            self._differ(
+                Difference("stretched", name or "array", f"{used:.2f}", f"{fits:.2f}", max(factor, 1 / factor)),
+                second.path, *(names if factor > 1 else names[::-1]), rows,
+            )  # fmt: skip
         for name, pictures in first.pictures:
             found_turn = turned(pictures, dict(second.pictures)[name]) if name in dict(second.pictures) else None
             if found_turn is not None:
@@ -286,6 +298,29 @@ class DataFilesObserver(Observer):
                 self.emit(RowsCopied, self._places[pair.evaluation.path], *pair.names,
                           round(found.share * pair.evaluation.rows), pair.evaluation.rows, 0.0,
                           near=(found.near, found.apart))  # fmt: skip
+
+    def _overflows(self, tables: list[Table]) -> None:
+        """Arrays of integers that wrapped around, beside one of the same name that did not, or alone."""
+        arrays = [(table, name, array) for table in tables for name, array in table.arrays]
+        for table, name, array in arrays:
+            kind = kind_of(table.path), kind_of(name)
+            for other, label, there in arrays:
+                alike = (kind_of(other.path), kind_of(label)) == kind
+                found = overflowed(array, there) if alike and there is not array else None
+                if found is not None:
+                    self._overflow(found, table, name, other, there)
+                    break
+            else:
+                found = overflowed_alone(array)
+                if found is not None:
+                    self._overflow(found, table, name, table, array)
+
+    def _overflow(self, found: Overflow, table: Table, name: str, other: Table, there: NDArray[Any]) -> None:
+        here = f"{found.jumps:.2%} of the neighbors differ by nearly the whole range"
+        elsewhere = f"{found.elsewhere:.2%}" if there is not dict(table.arrays).get(name) else ""
+        files = os.path.basename(table.path), os.path.basename(other.path)
+        difference = Difference("overflowed", name or "array", here, elsewhere, 0.0, f"{found.bits} bits")
+        self._differ(difference, table.path, *files, (table.rows, other.rows))
 
     # -- what holds exactly in one file --
 

@@ -6,6 +6,7 @@ calls of each phase and from some later ones; only numbers are kept.
 
 import weakref
 from collections import Counter, deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeGuard
 
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 
 from trueloop.event import (
     AnswersCompared,
+    InputsStretched,
     InputsSummarized,
     Labels,
     OwnTargetColumn,
@@ -28,6 +30,7 @@ from trueloop.measure.layout import order_in_memory
 from trueloop.measure.probe import differs_by_call, probe, transfer
 from trueloop.measure.pure_values import pure_column
 from trueloop.measure.rows import digests, uniform_batches
+from trueloop.measure.stretched import Stretch, indicators, stretch, stretchable
 from trueloop.measure.tensors import evenly_spaced, is_plain, is_readable
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import LossCall, ModuleCall, OperationCall, RunEnd, tensors_in
@@ -54,6 +57,8 @@ HALF: Final = 0.5
 LEAST_PAIRS: Final = 140  # rows with targets for a probe
 WIDEST: Final = 1024  # numbers in a row for a probe
 MOST_OUTPUTS: Final = 64  # of a row
+LARGE_CALL: Final = 80  # rows of an evaluating call that is a set of its own
+MOST_CLASSES: Final = 32
 LOST: Final = 0.5  # correlation of outputs and targets, in evaluation less than in training
 SAME_AGAIN: Final = 0.95  # distinct rows: with more, every row is drawn anew, as by augmentation
 _EQUALS: Final = ("eq", "__eq__", "ne", "__ne__")
@@ -104,7 +109,7 @@ class _Targets:
 
 
 class ModelDataObserver(Observer):
-    emits = (InputsSummarized, TargetsSummarized, AnswersCompared, OwnTargetColumn)
+    emits = (InputsSummarized, TargetsSummarized, AnswersCompared, OwnTargetColumn, InputsStretched)
 
     def prepare(self) -> None:
         self._calls: Counter[tuple[int, Phase]] = Counter()
@@ -252,6 +257,7 @@ class ModelDataObserver(Observer):
                 self._summarize(model, position, phase, entry)
         self._compare_answers()
         self._compare_columns()
+        self._compare_axes()
         for (model, place), targets in self._targets.items():
             evaluated = targets.counted("evaluation") or self._compared.get(model, [])
             labels = [_labels(targets.counted("training")), _labels(evaluated)]
@@ -294,6 +300,23 @@ class ModelDataObserver(Observer):
                 else:
                     self.emit(OwnTargetColumn, entry.place, pure.column, len(one.rows), pure.rows, pure.values,
                               pure.new_rows, pure.contrary)  # fmt: skip
+
+    def _compare_axes(self) -> None:
+        """Is an axis of the inputs stretched in evaluation? Asked of all evaluated rows, and of each large call."""
+        for (model, position, phase), entry in self._inputs.items():
+            trained = self._inputs.get((model, position, "training"))
+            if phase == "training" or trained is None or position or (model, position) in self._brought_along:
+                continue
+            known, pairs = (
+                _labelled(trained),
+                [(r, t) for r, t in zip(entry.rows, entry.targets, strict=True) if t is not None],
+            )
+            parts = [_labelled(entry), *(pair for pair in pairs if len(pair[0]) >= LARGE_CALL)]
+            name = self.objects.models[model].name
+            found = [event for part in parts if known is not None and part is not None
+                     for event in _stretches(known, part)]  # fmt: skip
+            for axis, rows, facts in sorted(found, key=lambda each: each[2] is None)[:1]:
+                self.emit(InputsStretched, entry.place, model, name, rows, axis, *(facts or ()))
 
     def _summarize(self, model: int, position: int, phase: Phase, entry: _Input) -> None:
         rows = torch.cat(entry.rows)
@@ -389,6 +412,32 @@ def _pairs(entry: _Input) -> _Pairs | None:
     if distinct < 2 or not bool(rows.isfinite().all()):
         return None
     return _Pairs(rows, targets, bool((targets == targets.round()).all()) and distinct <= 50, calls)
+
+
+def _labelled(entry: _Input) -> tuple[Tensor, Tensor] | None:
+    """Different rows with their targets."""
+    pairs = [(r, t) for r, t in zip(entry.rows, entry.targets, strict=True) if t is not None and len(t) == len(r)]
+    if not pairs or not pairs[0][0].is_floating_point():
+        return None
+    rows, targets = torch.cat([r for r, _ in pairs]), torch.cat([t.double() for _, t in pairs])
+    kept = _first_of_each(rows)
+    return rows[kept], targets[kept]
+
+
+def _stretches(
+    trained: tuple[Tensor, Tensor], evaluated: tuple[Tensor, Tensor]
+) -> Iterator[tuple[int, tuple[int, int], Stretch | None]]:
+    """For each axis of the inputs."""
+    known = torch.cat([trained[1], evaluated[1].double()])
+    values, codes = torch.unique(known, return_inverse=True)
+    classes = bool((known == known.round()).all()) and len(values) <= MOST_CLASSES
+    targets = indicators(codes, len(values)) if classes else known[:, None]
+    halves = targets[: len(trained[1])], targets[len(trained[1]) :]
+    others = stretchable(evaluated[0])
+    for axis, rows in stretchable(trained[0]).items():
+        counts = (len(rows), len(others[axis]))
+        if min(counts) >= LARGE_CALL:
+            yield axis, counts, stretch(rows, halves[0], others[axis], halves[1])
 
 
 def _probed(entry: _Input) -> dict[str, Any]:

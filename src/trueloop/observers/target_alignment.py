@@ -8,11 +8,13 @@ from typing import Any, Final, Literal
 import torch
 from torch import Tensor
 
-from trueloop.event import Alignment, Place, TargetsAligned
-from trueloop.measure.alignment import alignment, searched, small_input, small_target
+from trueloop.event import Alignment, MapOrder, Place, TargetsAligned
+from trueloop.measure.alignment import alignment, explained, searched, small_input, small_target
+from trueloop.measure.map_orders import map_order, small_output
 from trueloop.measure.tensors import evenly_spaced, is_plain, is_readable
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import LossCall, ModuleCall, OperationCall, RunEnd, tensors_in
+from trueloop.torch_private.autograd import saved
 
 __all__ = ["TargetAlignmentObserver"]
 
@@ -50,6 +52,16 @@ class _Waiting:
     place: Place | None
     small: Tensor
     shape: tuple[int, ...]
+    answer: Tensor | None = None  # the output as a small map
+
+
+@dataclass(slots=True)
+class _Answers:
+    """The latest outputs beside their targets."""
+
+    outputs: Tensor
+    targets: Tensor
+    step: int
 
 
 class TargetAlignmentObserver(Observer):
@@ -59,6 +71,7 @@ class TargetAlignmentObserver(Observer):
         self._maps: dict[tuple[int, Phase], _Maps] = {}
         self._calls: Counter[tuple[int, Phase]] = Counter()
         self._waiting: _Waiting | None = None
+        self._answers: dict[int, _Answers] = {}  # of a model in training
         self._derived: dict[int, weakref.ref[Tensor]] = {}
         """The outputs of the latest call and what was computed from them in place, in recorded steps."""
 
@@ -73,7 +86,7 @@ class TargetAlignmentObserver(Observer):
         if self._calls[key] > CALLS and not self.bus.recording:
             return
         given = [t for t in (*tensors_in(call.args), *tensors_in(call.kwargs)) if is_plain(t) and t.ndim >= 3]
-        if not given or (key in self._maps and self._maps[key].rows >= MOST_ROWS):
+        if not given or (key in self._maps and self._maps[key].rows >= MOST_ROWS and not self.bus.recording):
             return
         first = given[0]
         if self._calls[key] > ON_DEVICE and not first.is_cpu and not self.bus.recording:
@@ -86,10 +99,23 @@ class TargetAlignmentObserver(Observer):
 
     def module_call_ended(self, call: ModuleCall) -> None:
         if self._waiting is not None and not call.failed and self.objects.model(call.module) is not None:
-            self._derived = {id(t): weakref.ref(t) for t in tensors_in(call.output)}
+            outputs = list(tensors_in(call.output))
+            self._derived = {id(t): weakref.ref(t) for t in outputs}
+            self._waiting.answer = self._answer(self._waiting, outputs[0]) if len(outputs) == 1 else None
+
+    def _answer(self, waiting: _Waiting, output: Tensor) -> Tensor | None:
+        usable = is_plain(output) and is_readable(output) and output.is_floating_point() and output.ndim > 1
+        if not usable or output.shape[0] != waiting.shape[0]:
+            return None
+        small = small_output(evenly_spaced(output, ROWS), len(waiting.shape) - 2, waiting.small.shape[-1])
+        return None if small is None else small.cpu()
 
     def loss_called(self, loss: LossCall) -> None:
-        if self._waiting is not None and not _is_moved(loss.input.grad_fn):
+        if self._waiting is None:
+            return
+        outputs = [known() for known in self._derived.values()]
+        ends = [output.grad_fn for output in outputs if output is not None and output.grad_fn is not None]
+        if not _is_moved(loss.input.grad_fn, ends):
             self._keep(loss.target)
 
     def operation_ended(self, call: OperationCall) -> None:
@@ -101,7 +127,8 @@ class TargetAlignmentObserver(Observer):
             other = given[derived.index(False)]
             if other.numel() > 1:
                 self._keep(other)
-        if any(derived) and call.name not in _MOVES and len(self._derived) < 256:
+        views = isinstance(call.output, Tensor) and bool(given) and _axes_exchanged(given[0], call.output)
+        if any(derived) and not views and call.name not in _MOVES and len(self._derived) < 256:
             self._derived |= {id(tensor): weakref.ref(tensor) for tensor in tensors_in(call.output)}
 
     def _is_derived(self, tensor: Tensor) -> bool:
@@ -120,9 +147,13 @@ class TargetAlignmentObserver(Observer):
         if small is None:
             return
         maps = self._maps.setdefault((waiting.model, waiting.phase), _Maps(waiting.place))
-        if not maps.inputs or maps.inputs[0].shape[1:] == waiting.small.shape[1:]:
+        small = small.cpu()
+        if waiting.answer is not None and waiting.phase == "training":
+            self._answers[waiting.model] = _Answers(waiting.answer, small, self.bus.step)
+        same = not maps.inputs or maps.inputs[0].shape[1:] == waiting.small.shape[1:]
+        if maps.rows < MOST_ROWS and same:
             maps.inputs.append(waiting.small)
-            maps.targets.append(small.cpu())
+            maps.targets.append(small)
             maps.rows += len(small)
         self._waiting = None
 
@@ -130,27 +161,58 @@ class TargetAlignmentObserver(Observer):
     def run_ended(self, end: RunEnd) -> None:
         for (model, phase), maps in self._maps.items():
             if phase == "training":
-                trained, evaluated = _aligned(maps), _aligned(self._maps.get((model, "evaluation")))
+                others = self._maps.get((model, "evaluation"))
+                trained, evaluated = _aligned(maps), _aligned(others)
                 if trained is None:
                     continue
                 few = evaluated is not None and trained.aligned < FEW * trained.rows
                 if few and evaluated is not None and evaluated.aligned > MOST * evaluated.rows:
                     trained = searched(torch.cat(maps.inputs), torch.cat(maps.targets), trained)
                 name = self.objects.models[model].name
-                self.emit(TargetsAligned, maps.place, model, name, trained, evaluated)
+                answers = self._answers.get(model)
+                answered = None if answers is None else explained(answers.outputs, answers.targets)
+                self.emit(TargetsAligned, maps.place, model, name, trained, evaluated, _order(maps), _order(others),
+                          answered, 0 if answers is None else answers.step)  # fmt: skip
 
 
 def _aligned(maps: _Maps | None) -> Alignment | None:
     return None if maps is None else alignment(torch.cat(maps.inputs), torch.cat(maps.targets))
 
 
-def _is_moved(node: Any) -> bool:
-    """The prediction was flipped or moved on its way to the loss."""
+def _order(maps: _Maps | None) -> MapOrder | None:
+    return None if maps is None else map_order(torch.cat(maps.inputs), torch.cat(maps.targets))
+
+
+def _is_moved(node: Any, ends: list[Any]) -> bool:
+    """The prediction was flipped or moved on its way to the loss, or its axes were exchanged after the model."""
+    inside = False
     for _ in range(_DEEP):
         if node is None:
             return False
-        if node.name().startswith(_MOVED):
+        inside = inside or any(node is end for end in ends)
+        if node.name().startswith(_MOVED) or (not inside and _exchanges_axes(node)):
             return True
         following = [next_node for next_node, _ in node.next_functions if next_node is not None]
         node = following[0] if following else None
     return False
+
+
+def _exchanges_axes(node: Any) -> bool:
+    """Of an operation in a graph: rows become columns. Channels that only move from one end to the other do not."""
+    if node.name().startswith("Transpose"):
+        return saved(node, "dim0") != saved(node, "dim1")
+    return node.name().startswith("Permute") and _is_odd(tuple(saved(node, "dims", ())))
+
+
+def _axes_exchanged(before: Tensor, after: Tensor) -> bool:
+    """The same of a view."""
+    strides, others = before.stride(), after.stride()
+    if strides == others or len(set(strides)) < len(strides) or set(strides) != set(others):
+        return False
+    return before.data_ptr() == after.data_ptr() and _is_odd(tuple(strides.index(stride) for stride in others))
+
+
+def _is_odd(order: tuple[int, ...]) -> bool:
+    """Whether an order is made by an odd number of exchanges."""
+    order = tuple(place % len(order) for place in order)
+    return sum(a > b for index, a in enumerate(order) for b in order[index + 1 :]) % 2 == 1

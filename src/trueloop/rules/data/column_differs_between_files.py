@@ -6,11 +6,11 @@ The data files that the script opened (csv and other text, npz, npy, json) are r
 compared, column by column, whatever the script does with them. A column of one name, in two files with the same columns
 or in two parts of one file (by site, by desk), has different units, codes that begin at 0 and at 1, fractions and
 percent, a decimal comma, a different separator or date format, names with and without leading zeros, a constant where
-it varied, integers that wrapped around, large numbers that float32 rounds to their neighbors, dates with day and month
-exchanged, a time that runs backward, two codes that mean the opposite of one another, or
-its columns are in a different order and the script reads them by position. Or a column gives a label of 0 and 1 away in
-one file and says nothing about it in the other, where the other columns relate to the label as before: it was probably
-filled after the outcome was known.
+it varied, integers that wrapped around (in a signal or a picture, neighbors contradict them), large numbers that
+float32 rounds to their neighbors, dates with day and month exchanged, a time that runs backward, two codes that mean
+the opposite of one another, signals of a different sample rate, or its columns are in a different order and the script
+reads them by position. Or a column gives a label of 0 and 1 away in one file and says nothing about it in the other,
+where the other columns relate to the label as before: it was probably filled after the outcome was known.
 
 Why it hurts
 ------------
@@ -54,6 +54,8 @@ _HANDLED: Final = {
     "spelling": (".lower()", ".upper()", ".casefold()", ".replace(", "re.sub", ".strip("),
     "accents": ("unicodedata", "unidecode"),
     "separator": ("re.split", "re.findall", "replace("),
+    "overflowed": ("unwrap", "arctan2", "angle(", "% 65536", "% 256", "0xFFFF"),
+    "stretched": ("resample", "interp", "decimate", "zoom", "::2", "::3", "::4"),
     "units": ("1.609", "0.621", "2.204", "0.453", "2.54", "0.393", "3.28", "0.3048", "273.15", "9 / 5", "5 / 9",
               "* 1.8", "/ 1.8", "- 32", "fahrenheit_to", "to_celsius", "to_metric", "deg2rad", "rad2deg"),
 }  # fmt: skip
@@ -103,10 +105,11 @@ class ColumnDiffersBetweenFiles(Rule, code="DAT135", severity=Severity.WARNING):
         facts = {"column": event.column, "file": event.file, "other": event.other, "here": event.here,
                  "there": event.there}  # fmt: skip
         factor = f" ({event.units})" if event.units else f" (a factor of {event.factor:.3g})" if event.factor else ""
+        beside = f", in `{event.other}` {event.there}" if event.there else ""
         also = f" Also `{'`, `'.join(other[0].column for other in columns[1:4])}`." if len(columns) > 1 else ""
         return self.finding(
             event,
-            message.format(**facts, factor=factor, units=event.units) + also,
+            message.format(**facts, factor=factor, units=event.units, beside=beside) + also,
             fix=fix,
             evidence=facts | {"files": files, "rows": list(event.rows)},
         )
@@ -221,6 +224,16 @@ _SENTENCES: Final[dict[str, tuple[str, str]]] = {
         "Column `{column}` seems to have wrapped around in integers of {units}: `{file}` has {here}, `{other}` has "
         "{there}; without the wrap both have one distribution.",
         "Write the file again with a larger integer type (int32), or add 2**8 or 2**16 to the values below 0.",
+    ),
+    "overflowed": (
+        "`{column}` in `{file}` seems to have overflowed integers of {units}: {here}{beside}. Loud or bright places "
+        "come back at the other end of the range.",
+        "Write the file again: `numpy.clip` before the cast, or a larger type (float32, int32).",
+    ),
+    "stretched": (
+        "`{column}` is stretched{factor} in one file: what a position (or a frequency) n of `{file}` tells about the "
+        "targets, one that is so much farther along tells in `{other}` (correlation {there}; {here} as they are).",
+        "Compare how both files were recorded: sample rate, frame length, number of bands. Resample one of them.",
     ),
     "orientation": (
         "The pictures `{column}` of `{other}` seem to be {units} against those of `{file}`: the mean pictures "

@@ -47,6 +47,7 @@ GAIN: Final = 0.25  # of the target's variance that a move explains in addition,
 
 class InputMovedWithoutTarget(Rule, code="DAT132", severity=Severity.ERROR):
     not_applicable = "no model was trained on targets with the dimensions of its inputs"
+    explained_by = ("targets-turned-against-inputs",)
 
     def on_targets_aligned(self, event: TargetsAligned) -> Findings:
         trained, evaluated = event.training, event.evaluation

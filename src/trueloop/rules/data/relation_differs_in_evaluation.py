@@ -47,7 +47,8 @@ LEARNED: Final = 0.5  # the same on training rows
 
 class RelationDiffersInEvaluation(Rule, code="DAT125", severity=Severity.WARNING):
     not_applicable = "too few rows with targets were seen in training and evaluation"
-    explained_by = ("validation-inputs-differ", "labels-renamed-in-evaluation", "class-missing-in-training")
+    explained_by = ("validation-inputs-differ", "labels-renamed-in-evaluation", "class-missing-in-training",
+                    "inputs-stretched-in-evaluation")  # fmt: skip
 
     def __init__(self) -> None:
         self._training: dict[tuple[int, int], InputsSummarized] = {}

@@ -64,6 +64,7 @@ AREA: Final = 0.9  # under the ROC curve of a probe
 
 class ValidationInputsDiffer(Rule, code="DAT112", severity=Severity.WARNING):
     not_applicable = "no model was given numbers both in training and in evaluation"
+    explained_by = ("inputs-stretched-in-evaluation",)
 
     def __init__(self) -> None:
         self._training: dict[tuple[int, int], InputsSummarized] = {}
