@@ -19,6 +19,7 @@ RELATED: Final = 0.3  # correlation of a column with what a probe on the other c
 STRONGLY: Final = 0.5
 SURELY: Final = 0.7  # a relation that does not get lost with more noise
 TURNED: Final = -0.15  # from one part to the other
+CERTAIN: Final = 5.0  # standard errors, of as many rows as say something new: days of one month relate by chance
 NOTHING: Final = 0.1
 SPREAD: Final = 2.0  # times smaller: a part that varies less shows less
 SHIFTS: Final = (-2, -1, 1, 2)
@@ -90,7 +91,7 @@ def _relation(name: str, a: Floats, b: Floats, index: int, comparable: bool) -> 
     if max(inside) < RELATED:
         return None
     across = (_correlation(u @ _fit(x, y), v), _correlation(x @ _fit(u, v), y))
-    if min(inside) >= RELATED and max(across) <= TURNED:
+    if min(inside) >= max(RELATED, _by_chance(x, y), _by_chance(u, v)) and max(across) <= TURNED:
         return Relation("inverted", name, inside, across)
     if not comparable or max(inside) < STRONGLY or min(inside) > NOTHING or min(len(a), len(b)) < ENOUGH:
         return None
@@ -199,6 +200,17 @@ def _fit(x: Floats, y: Floats) -> Floats:
     squares = centred.T @ centred + RIDGE * len(x) * numpy.eye(x.shape[1])
     weights: Floats = numpy.linalg.solve(squares, centred.T @ (y - y.mean()))
     return weights
+
+
+def _by_chance(x: Floats, y: Floats) -> float:
+    """The correlation of a probe that chance may give: rows that are like those before them count for less."""
+    alike = max(0.0, _with_next(x @ _fit(x, y))) * max(0.0, _with_next(y))
+    rows = len(y) * (1 - alike) / (1 + alike)
+    return CERTAIN / max(1.0, rows) ** 0.5
+
+
+def _with_next(values: Floats) -> float:
+    return _correlation(values[:-1], values[1:])
 
 
 def _crossed(x: Floats, y: Floats) -> float:

@@ -5,7 +5,7 @@ A different distribution alone proves nothing: another site has other distances.
 both, unless one of them counts miles.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import numpy
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from trueloop.measure.table_differences import Difference, distance, mostly
 from trueloop.measure.tables import Table
 
-__all__ = ["conversions"]
+__all__ = ["conversions", "in_two_units"]
 
 LEAST: Final = 80  # rows of each part
 DISTINCT: Final = 20  # values
@@ -59,6 +59,12 @@ def conversions(
                     continue
                 if any(_fits(a[name], a[other], b[name], converted, b[other]) for other in partners):
                     yield Difference("units", name, mostly(a[name]), mostly(b[name]), scale, units)
+
+
+def in_two_units(values: Floats, others: Floats, further: Iterable[Floats | None]) -> bool:
+    """Whether all further parts have the amounts of one of two parts: prices differ from city to city, and by chance
+    two cities differ by a factor between two units."""
+    return all(part is None or min(_apart(values, part), _apart(others, part)) < SAME for part in further)
 
 
 def _fits(x: Floats, y: Floats, raw: Floats, converted: Floats, target: Floats) -> bool:

@@ -54,7 +54,7 @@ from trueloop.measure.table_rows import copied_rows, have_keys, ids_from_one, ro
 from trueloop.measure.tables import Table, read_tables
 from trueloop.measure.text_markers import marker
 from trueloop.measure.text_order import text_order
-from trueloop.measure.unit_relations import conversions
+from trueloop.measure.unit_relations import conversions, in_two_units
 from trueloop.measure.unpacked import LARGEST_UNPACKED, unpacked_size
 from trueloop.measure.vocabulary import case_setting, coverage, read_vocabularies
 from trueloop.measure.word_vectors import best_text, misplaced_words, read_word_lists, stored_vectors
@@ -98,6 +98,7 @@ class DataFilesObserver(Observer):
         self._places: dict[str, Place] = {}
         self._written: set[str] = set()
         self._row_lists: dict[str, dict[str, list[int]]] = {}
+        self._tables: list[Table] = []
 
     def file_opened(self, opened: FileOpened) -> None:
         if opened.writing:
@@ -108,7 +109,7 @@ class DataFilesObserver(Observer):
 
     def run_ended(self, end: RunEnd) -> None:
         began = thread_time()
-        tables = self._read(began)
+        tables = self._tables = self._read(began)
         self._tabular = {table.path for table in tables}
         self._repeated = _repeated_names(self._tabular)
         if self._places:
@@ -161,7 +162,13 @@ class DataFilesObserver(Observer):
                 labels = (f"{part.column} = {part.value}", f"{part.column} = {other.value}")
                 different = group_differences(table, part.rows, other.rows)
                 different += map(_as_difference, relations(table, table, part.rows, other.rows))
-                different += conversions(table, table, part.rows, other.rows)
+                further = [each.rows for each in parts if each is not part and each is not other]
+                for found in conversions(table, table, part.rows, other.rows):
+                    values = table.column(found.column).numbers
+                    if values is not None and in_two_units(
+                        values[part.rows], values[other.rows], (values[each] for each in further)
+                    ):
+                        different.append(found)
                 for found in different:
                     self._differ(found, table.path, *labels, rows, part.column)
                 for ahead in look_ahead(table, table, part.rows, other.rows) if len(parts) <= FEW_PARTS else ():
@@ -189,7 +196,11 @@ class DataFilesObserver(Observer):
         rows = (first.rows, second.rows)
         found_alone = differences(first, second)
         known = {found.column for found in found_alone}
-        found_alone += (found for found in conversions(first, second) if found.column not in known)
+        found_alone += (
+            found
+            for found in conversions(first, second)
+            if found.column not in known and self._in_two_units(found.column, first, second)
+        )
         for found in (*found_alone, *map(_as_difference, relations(first, second))):
             self._differ(found, second.path, *names, rows)
         for leak in leaks(first, second):
@@ -224,6 +235,13 @@ class DataFilesObserver(Observer):
                 self._differ(
                     Difference("orientation", name, before, after, 0.0, found_turn.how), second.path, *names, rows
                 )
+
+    def _in_two_units(self, column: str, first: Table, second: Table) -> bool:
+        values, others = first.column(column).numbers, second.column(column).numbers
+        paths = (first.path, second.path)
+        siblings = [t for t in self._tables if t.path not in paths and set(t.names) == set(first.names)]
+        further = (each.column(column).numbers for each in siblings)
+        return values is not None and others is not None and in_two_units(values, others, further)
 
     def _is_of_two_kinds(self, first: Table, second: Table) -> bool:
         """Whether the columns of two files mean different things although they have the same names, or none: those of
