@@ -24,7 +24,7 @@ __all__ = [
 Kind = Literal[
     "order", "exchanged", "constant", "units", "percent", "base", "comma", "separator", "padding", "spelling", "date",
     "accents", "direction", "inverted", "unrelated", "precision", "rounded", "wrapped", "orientation", "text date",
-    "leaked", "collapsed", "day first", "month first",
+    "leaked", "collapsed", "day first", "month first", "recoded",
 ]  # fmt: skip
 
 

@@ -42,6 +42,7 @@ from trueloop.measure.named_rows import misplaced_groups, misplaced_links, mispl
 from trueloop.measure.near_copies import near_copies
 from trueloop.measure.parallel_lines import shifted_lines
 from trueloop.measure.picture_orientation import turned
+from trueloop.measure.recoded import recoded
 from trueloop.measure.row_names import names_rows
 from trueloop.measure.splits import kind_of, sides, split_of
 from trueloop.measure.table_differences import Difference, differences, group_differences, single_file
@@ -187,6 +188,13 @@ class DataFilesObserver(Observer):
         found_alone += (found for found in conversions(first, second) if found.column not in known)
         for found in (*found_alone, *map(_as_difference, relations(first, second))):
             self._differ(found, second.path, *names, rows)
+        for codes in recoded(first, second):
+            if not self._is_left_out(codes.column, first):
+                how = {"first": "they first come in the order 0, 1, 2, ... in both files",
+                       "missing": f"one file lacks a value, and from code {codes.code} on its codes are one lower",
+                       "permuted": "they are in different orders"}[codes.how]  # fmt: skip
+                differ = f"{codes.apart:.0f} standard errors, {codes.agree:.1f} once they are matched"
+                self._differ(Difference("recoded", codes.column, how, differ, 0.0, codes.by), second.path, *names, rows)
         for leak in leaks(first, second):
             if not self._is_used(leak.column, [name for name in first.names if name not in (leak.column, leak.label)]):
                 continue
