@@ -17,6 +17,7 @@ from typing import Final
 from trueloop.event import (
     FileListed,
     FilesDiffer,
+    GroupsShared,
     InvariantBroken,
     KeysMissed,
     LaterRowsUsed,
@@ -44,6 +45,7 @@ from trueloop.measure.parallel_lines import shifted_lines
 from trueloop.measure.picture_orientation import turned
 from trueloop.measure.recoded import recoded
 from trueloop.measure.row_names import names_rows
+from trueloop.measure.shared_groups import shared_groups
 from trueloop.measure.splits import kind_of, sides, split_of
 from trueloop.measure.table_differences import Difference, differences, group_differences, single_file
 from trueloop.measure.table_relations import Relation, leaks, parts_by_group, relations, shifted_targets
@@ -87,7 +89,7 @@ _PARTS: Final = frozenset(
 class DataFilesObserver(Observer):
     emits = (
         TablesRead, FilesDiffer, RowsOutOfStep, RowsCopied, FileListed, TextMarked, VocabularyCompared, LaterRowsUsed,
-        KeysMissed, InvariantBroken, RowsMisplaced, LengthsContradicted, RowsSorted,
+        KeysMissed, InvariantBroken, RowsMisplaced, LengthsContradicted, RowsSorted, GroupsShared,
     )  # fmt: skip
     safe_on_shards = True
 
@@ -149,8 +151,8 @@ class DataFilesObserver(Observer):
         order = text_order(table)
         if order is not None:
             place = self._places[table.path]
-            self.emit(RowsSorted, place, name, table.rows, order.column, (order.first, order.second), *order[3:],
-                      _users_modules(place))  # fmt: skip
+            self.emit(RowsSorted, place, name, table.rows, order.column, (order.first, order.second), order.series,
+                      order.here, order.sorted, _users_modules(place))  # fmt: skip
         for parts in parts_by_group(table):
             for part, other in combinations(parts, 2):
                 rows = (len(part.rows), len(other.rows))
@@ -294,6 +296,12 @@ class DataFilesObserver(Observer):
                 self.emit(RowsCopied, self._places[pair.evaluation.path], *pair.names,
                           round(found.share * pair.evaluation.rows), pair.evaluation.rows, 0.0,
                           near=(found.near, found.apart))  # fmt: skip
+            groups = shared_groups(pair.training, pair.evaluation)
+            if groups is not None:
+                place = self._places[pair.evaluation.path]
+                self.emit(GroupsShared, place, *pair.names, groups.column, groups.groups, groups.rows,
+                          pair.evaluation.rows, groups.label, groups.constant, groups.own, groups.chance,
+                          _users_modules(place))  # fmt: skip
 
     # -- what holds exactly in one file --
 
@@ -471,7 +479,8 @@ class DataFilesObserver(Observer):
         except (ValueError, RecursionError):
             return
         lists = {key: set(value) for key, value in _lists(content)}
-        self._row_lists[path] = {key: value for key, value in _lists(content) if all(type(v) is int for v in value)}
+        numbers = {key: [row for row in value if type(row) is int] for key, value in _lists(content)}
+        self._row_lists[path] = {key: value for key, value in numbers.items() if value}
         for key, rows in lists.items():
             for other, others in lists.items():
                 shared = len(rows & others)
