@@ -75,7 +75,7 @@ def shared_groups(training: Table, other: Table) -> SharedGroups | None:
 
 
 def _names_groups(column: Values) -> bool:
-    """By its name, and its cells are no sentences: the subject of a mail."""
+    """By its name, if no cell has a space: the subject of a mail has."""
     if column.kind == "digest" or _GROUPS.isdisjoint(words_of(column.name)):
         return False
     return not any(" " in cell for cell in column.words or ())
