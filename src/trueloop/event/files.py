@@ -8,6 +8,7 @@ from trueloop.event.base import Event
 __all__ = [
     "FileListed",
     "FilesDiffer",
+    "GroupsShared",
     "InvariantBroken",
     "KeysMissed",
     "LaterRowsUsed",
@@ -25,6 +26,7 @@ Kind = Literal[
     "order", "exchanged", "constant", "units", "percent", "base", "comma", "separator", "padding", "spelling", "date",
     "accents", "direction", "inverted", "unrelated", "precision", "rounded", "wrapped", "orientation", "text date",
     "leaked", "collapsed", "day first", "month first", "overflowed", "stretched",
+    "recoded",
 ]  # fmt: skip
 
 
@@ -177,6 +179,24 @@ class RowsSorted(Event):
     series: str  # a column that follows from its values before
     here: float  # the share of its variance that they give
     sorted: float  # the same in the order of the values
+    modules: tuple[str, ...]  # source files of the user's modules
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsShared(Event):
+    """Patients, speakers or animals with rows for training and rows for evaluation. `place`: the line that reads the
+    latter."""
+
+    file: str  # or list of rows, or part of a file
+    other: str
+    column: str  # that names the groups
+    groups: int  # on both sides
+    rows: int  # for evaluation, of these groups
+    others: int  # for evaluation
+    label: str  # a column
+    constant: float  # share of the rows that have the label of their group
+    own: float  # share of the rows whose nearest training row is from their group
+    chance: float
     modules: tuple[str, ...]  # source files of the user's modules
 
 

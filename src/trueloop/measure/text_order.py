@@ -26,6 +26,8 @@ LAGS: Final = 8
 FOLLOWS: Final = 0.5  # of the variance of a series that the values before it give
 WORSE: Final = 2.0  # times the rest of the variance is left over in the order of the file
 RIDGE: Final = 1e-3
+LAST_DAY: Final = 31
+LAST_MONTH: Final = 12
 
 Floats = NDArray[numpy.float64]
 _DAY: Final = r"(\d{1,2})[./-](\d{1,2})[./-](\d{4}|\d{2})(.*)"
@@ -79,11 +81,12 @@ def _values(cells: list[str]) -> Sequence[tuple[object, ...]] | None:
     if not all(parts):
         same = len({re.sub(r"\d+", "#", cell) for cell in cells}) == 1
         return [natural_key(cell) for cell in cells] if same else None
-    numbers = [(*map(int, part.groups()[:3]), part[4]) for part in parts if part is not None]
-    if all(year > 31 for year, *_ in numbers):
+    numbers = [(int(part[1]), int(part[2]), int(part[3]), part[4]) for part in parts if part is not None]
+    if all(first > LAST_DAY for first, *_ in numbers):
         return numbers
-    month_first = any(month > 12 for _, month, *_ in numbers)
-    return [(year, b, a, rest) if not month_first else (year, a, b, rest) for a, b, year, rest in numbers]
+    if any(second > LAST_MONTH for _, second, *_ in numbers):
+        return [(year, month, day, rest) for month, day, year, rest in numbers]
+    return [(year, month, day, rest) for day, month, year, rest in numbers]
 
 
 def _series(table: Table, key: str, order: NDArray[numpy.int64]) -> tuple[str, float, float] | None:

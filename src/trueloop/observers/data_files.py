@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from trueloop.event import (
     FileListed,
     FilesDiffer,
+    GroupsShared,
     InvariantBroken,
     KeysMissed,
     LaterRowsUsed,
@@ -45,7 +46,9 @@ from trueloop.measure.named_rows import misplaced_groups, misplaced_links, mispl
 from trueloop.measure.near_copies import near_copies
 from trueloop.measure.parallel_lines import shifted_lines
 from trueloop.measure.picture_orientation import turned
+from trueloop.measure.recoded import recoded
 from trueloop.measure.row_names import names_rows
+from trueloop.measure.shared_groups import shared_groups
 from trueloop.measure.splits import kind_of, sides, split_of
 from trueloop.measure.stretched import stretched_arrays
 from trueloop.measure.table_differences import Difference, differences, group_differences, single_file
@@ -90,7 +93,7 @@ _PARTS: Final = frozenset(
 class DataFilesObserver(Observer):
     emits = (
         TablesRead, FilesDiffer, RowsOutOfStep, RowsCopied, FileListed, TextMarked, VocabularyCompared, LaterRowsUsed,
-        KeysMissed, InvariantBroken, RowsMisplaced, LengthsContradicted, RowsSorted,
+        KeysMissed, InvariantBroken, RowsMisplaced, LengthsContradicted, RowsSorted, GroupsShared,
     )  # fmt: skip
     safe_on_shards = True
 
@@ -154,8 +157,8 @@ class DataFilesObserver(Observer):
         order = text_order(table)
         if order is not None:
             place = self._places[table.path]
-            self.emit(RowsSorted, place, name, table.rows, order.column, (order.first, order.second), *order[3:],
-                      _users_modules(place))  # fmt: skip
+            self.emit(RowsSorted, place, name, table.rows, order.column, (order.first, order.second), order.series,
+                      order.here, order.sorted, _users_modules(place))  # fmt: skip
         for parts in parts_by_group(table):
             for part, other in combinations(parts, 2):
                 rows = (len(part.rows), len(other.rows))
@@ -203,6 +206,13 @@ class DataFilesObserver(Observer):
         )
         for found in (*found_alone, *map(_as_difference, relations(first, second))):
             self._differ(found, second.path, *names, rows)
+        for codes in recoded(first, second):
+            if not self._is_left_out(codes.column, first):
+                how = {"first": "they first come in the order 0, 1, 2, ... in both files",
+                       "missing": f"one file lacks a value, and from code {codes.code} on its codes are one lower",
+                       "permuted": "they are in different orders"}[codes.how]  # fmt: skip
+                differ = f"{codes.apart:.0f} standard errors, {codes.agree:.1f} once they are matched"
+                self._differ(Difference("recoded", codes.column, how, differ, 0.0, codes.by), second.path, *names, rows)
         for leak in leaks(first, second):
             if not self._is_used(leak.column, [name for name in first.names if name not in (leak.column, leak.label)]):
                 continue
@@ -316,6 +326,12 @@ class DataFilesObserver(Observer):
                 self.emit(RowsCopied, self._places[pair.evaluation.path], *pair.names,
                           round(found.share * pair.evaluation.rows), pair.evaluation.rows, 0.0,
                           near=(found.near, found.apart))  # fmt: skip
+            groups = shared_groups(pair.training, pair.evaluation)
+            if groups is not None:
+                place = self._places[pair.evaluation.path]
+                self.emit(GroupsShared, place, *pair.names, groups.column, groups.groups, groups.rows,
+                          pair.evaluation.rows, groups.label, groups.constant, groups.own, groups.chance,
+                          _users_modules(place))  # fmt: skip
 
     def _overflows(self, tables: list[Table]) -> None:
         """Arrays of integers that wrapped around, beside one of the same name that did not, or alone."""
@@ -516,7 +532,8 @@ class DataFilesObserver(Observer):
         except (ValueError, RecursionError):
             return
         lists = {key: set(value) for key, value in _lists(content)}
-        self._row_lists[path] = {key: value for key, value in _lists(content) if all(type(v) is int for v in value)}
+        numbers = {key: [row for row in value if type(row) is int] for key, value in _lists(content)}
+        self._row_lists[path] = {key: value for key, value in numbers.items() if value}
         for key, rows in lists.items():
             for other, others in lists.items():
                 shared = len(rows & others)

@@ -9,8 +9,10 @@ percent, a decimal comma, a different separator or date format, names with and w
 it varied, integers that wrapped around (in a signal or a picture, neighbors contradict them), large numbers that
 float32 rounds to their neighbors, dates with day and month exchanged, a time that runs backward, two codes that mean
 the opposite of one another, signals of a different sample rate, or its columns are in a different order and the script
-reads them by position. Or a column gives a label of 0 and 1 away in one file and says nothing about it in the other,
-where the other columns relate to the label as before: it was probably filled after the outcome was known.
+reads them by position. Or each file has numbered the values of a column for itself: the means of another column over
+the rows of a code differ between the files, and agree once the codes are matched. Or a column gives a label of 0 and 1
+away in one file and says nothing about it in the other, where the other columns relate to the label as before: it was
+probably filled after the outcome was known.
 
 Why it hurts
 ------------
@@ -209,6 +211,11 @@ _SENTENCES: Final[dict[str, tuple[str, str]]] = {
         "with it in `{file}` and {there} in `{other}`.",
         "The rows of this column have probably lost their order against the others (sorted, shuffled or shifted "
         "alone, or joined by position): write the file again.",
+    ),
+    "recoded": (
+        "The codes of column `{column}` mean different things in `{file}` and in `{other}`: {here}. The means of "
+        "`{units}` over the rows of a code differ by {there}.",
+        "Number the values once, over all files, and store the list beside them; read both files with it.",
     ),
     "leaked": (
         "Column `{column}` gives `{units}` away in one file only: they correlate {here} in `{file}` and {there} in "

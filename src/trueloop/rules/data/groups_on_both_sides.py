@@ -1,0 +1,79 @@
+"""DAT157 groups-on-both-sides: rows of the same patients are for training and for validation, and the patient gives the
+label.
+
+What it sees
+------------
+A data file that the script read names a patient, subject, speaker, animal, lesion or recording in each row, and a
+split (two files, a column, lists of rows, folds) puts rows of the same ones on both sides. Two measurements show that
+it does harm: the label is the same in all rows of a group, and the training row that is nearest to a row for validation
+is from its own group far above chance.
+
+Why it hurts
+------------
+The model recognizes the patient and knows the label. The score of the validation is that of memory: it chooses the
+epoch, the settings and the model that remember best, and is far above the score on new patients.
+
+Evidence
+--------
+The column, how many groups are on both sides, the rows for validation that are from them, the share of the rows that
+have the label of their group, and the share whose nearest training row is from their group, beside chance.
+
+Use instead
+-----------
+    folds = GroupKFold(5).split(x, y, groups=patients)
+    held_out = rng.permutation(numpy.unique(patients))[:50]
+    valid = numpy.isin(patients, held_out)
+
+When it is fine
+---------------
+A model for known patients: not reported where the rows for validation are the later ones of each patient, where each
+patient gives as many of them, where labels vary within patients, and in scripts that learn an embedding of the column
+or group the rows themselves. Shops, products, stations, users and devices, which the model meets again, are not looked
+at. If the score is meant for known patients, allow it at the line that reads the file.
+"""
+
+import re
+from typing import Final
+
+from trueloop.event import GroupsShared, RunEnded, TablesRead
+from trueloop.rules.rule import Findings, Rule, Severity
+from trueloop.usercode.source import source_of
+
+__all__ = ["GroupsOnBothSides"]
+
+_GROUPS_ITSELF: Final = re.compile(
+    r"GroupKFold|GroupShuffle|StratifiedGroup|LeaveOneGroup|PGroupsOut|groupby|\bisin\(|setdiff1d|unique\(|intersection"
+)
+_EMBEDDING: Final = re.compile(r"\bEmbedding(Bag)?\(")
+
+
+class GroupsOnBothSides(Rule, code="DAT157", severity=Severity.WARNING):
+    not_applicable = "no data file with a split was read"
+    applies_after = (TablesRead,)
+    explained_by = ("train-validation-overlap", "training-rows-evaluated", "data-read-twice")
+
+    def __init__(self) -> None:
+        self._found: dict[str, GroupsShared] = {}
+
+    def on_groups_shared(self, event: GroupsShared) -> None:
+        paths = {*event.modules, event.place.path if event.place else ""}
+        text = "\n".join(line for path in paths for line in source_of(path).lines)
+        named = re.search(rf"\b{re.escape(event.column)}\b", text) is not None
+        if not (named and (_GROUPS_ITSELF.search(text) or _EMBEDDING.search(text))):
+            self._found.setdefault(event.column, event)
+
+    def on_run_ended(self, _: RunEnded) -> Findings:
+        for event in self._found.values():
+            yield self.finding(
+                event,
+                f"{event.rows:,} of the {event.others:,} rows of `{event.other}` are from {event.groups:,} groups by "
+                f"`{event.column}` that `{event.file}` has rows of too. `{event.label}` is the same in "
+                f"{event.constant:.0%} of the rows of a group, and {event.own:.0%} of these rows are nearest to a "
+                f"training row of their own group (by chance {event.chance:.1%}): the score measures memory.",
+                fix=f"Split by `{event.column}`: all rows of a group on one side (GroupKFold, or a permutation of the "
+                "groups).",
+                evidence={"file": event.file, "other": event.other, "column": event.column, "groups": event.groups,
+                          "rows": [event.rows, event.others], "label": event.label,
+                          "label_of_group": round(event.constant, 3), "nearest_in_group": round(event.own, 3),
+                          "by_chance": round(event.chance, 4)},
+            )  # fmt: skip
