@@ -106,7 +106,8 @@ def _weights(rows: Tensor, targets: Tensor) -> Weights:
     x, t = rows - rows.mean(0), targets - targets.mean(0)
     t = t / t.std(0).clamp_min(1e-9)
     eye = torch.eye(t.shape[1], dtype=torch.double)
-    return torch.linalg.solve(t.T @ t + 0.01 * len(t) * eye, t.T @ x)
+    weights: Weights = torch.linalg.solve(t.T @ t + 0.01 * len(t) * eye, t.T @ x)
+    return weights
 
 
 def _reliable(rows: Tensor, targets: Tensor) -> float:

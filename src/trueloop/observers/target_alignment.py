@@ -200,7 +200,7 @@ def _is_moved(node: Any, ends: list[Any]) -> bool:
 def _exchanges_axes(node: Any) -> bool:
     """Of an operation in a graph: rows become columns. Channels that only move from one end to the other do not."""
     if node.name().startswith("Transpose"):
-        return saved(node, "dim0") != saved(node, "dim1")
+        return bool(saved(node, "dim0") != saved(node, "dim1"))
     return node.name().startswith("Permute") and _is_odd(tuple(saved(node, "dims", ())))
 
 
