@@ -115,6 +115,29 @@ def test_diff_writes_nothing(folder: Path) -> None:
     assert ended.err.endswith("trueloop: 1 finding of 1 can be fixed.\n")
 
 
+@pytest.mark.parametrize("script", [["train.py"], ["-m", "train"]])
+def test_an_option_of_ours_after_the_script_is_refused(
+    script: list[str], folder: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`fix --unsafe train.py --diff` is meant as a dry run; it would write the file."""
+    monkeypatch.chdir(folder)
+    name = " ".join(script)
+    why = refused(capsys, "fix", "--unsafe", *script, "--epochs", "1", "--diff")
+    assert f"--diff is an option of trueloop and comes after {script[-1]}. Nothing was run" in why
+    assert f"type `trueloop fix --unsafe --diff {name} --epochs 1`" in why
+    assert f"or `trueloop fix --unsafe -- {name} --epochs 1 --diff` if --diff is an option of the script." in why
+    assert (folder / "train.py").read_text() == LOOP
+
+
+@pytest.mark.parametrize("script", [["train.py"], ["-m", "train"]])
+def test_after_two_dashes_the_option_is_the_script_s(script: list[str], folder: Path) -> None:
+    ended = trueloop(folder, "fix", "--unsafe", *ONLY, "--", *script, "--diff")
+    assert ended.code == 0
+    assert ended.err.count("trained ['--diff']") == 2, "both runs get it"
+    assert "comes after" not in ended.err
+    assert (folder / "train.py").read_text() == HEALTHY
+
+
 def test_a_script_without_findings_runs_once(folder: Path) -> None:
     (folder / "train.py").write_text(HEALTHY)
     ended = trueloop(folder, "fix", *ONLY, "train.py")

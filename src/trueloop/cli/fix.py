@@ -32,7 +32,9 @@ ABOUT: Final = """Run a script under `check`, write the fixes that can be writte
 diff, run it again, and report which findings are gone.
 
 Without --unsafe only fixes that leave the trained weights as they are: `no_grad` around an evaluation, pinned memory.
-With it also fixes that change the result on purpose: `zero_grad()`, a softmax too many, a missing shuffle."""
+With it also fixes that change the result on purpose: `zero_grad()`, a softmax too many, a missing shuffle.
+
+Options of trueloop stand before SCRIPT. If the script has an option of the same name, write `--` before SCRIPT."""
 
 Files = dict[str, tuple[list[str], list[str]]]  # Name -> its lines before and after
 
@@ -70,7 +72,7 @@ class Report:
 
 
 def fix(arguments: list[str]) -> int:
-    options, target = parser().split(arguments)
+    options, target = parser().split(arguments, strict=True)
     if not target:
         raise Misuse("Which script? Nothing was run: type `trueloop fix train.py`, with options before it.")
     if "RANK" in os.environ:
@@ -110,7 +112,7 @@ def fix(arguments: list[str]) -> int:
 
 def _target(target: list[str]) -> list[str]:
     """`--`: what follows a script is the script's, without a hint."""
-    return target if target[0].startswith("-m") else ["--", *split_module(target)]
+    return ["--", *split_module(target)]
 
 
 def _keeps_result(code: str) -> bool:
