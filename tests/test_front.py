@@ -68,7 +68,9 @@ MAKE_COMMANDS = [  # a variable other than BIN is a folder
 ]
 
 
-@pytest.mark.parametrize(("verb", "words"), MAKE_COMMANDS, ids=[" ".join([verb, *rest]) for verb, rest in MAKE_COMMANDS])
+@pytest.mark.parametrize(
+    ("verb", "words"), MAKE_COMMANDS, ids=[" ".join([verb, *rest]) for verb, rest in MAKE_COMMANDS]
+)
 def test_every_command_of_the_makefile_parses(verb: str, words: list[str]) -> None:
     """`make gpu-bench-tune` once named an option that `tune` no longer had; nobody ran it for a week."""
     assert verb in VERBS
