@@ -9,6 +9,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
@@ -21,7 +22,8 @@ from trueloop.session.hang_timeout import HANG_AFTER, hang_after, parse_seconds
 from trueloop.trust.made_here import TRUST
 from trueloop.usercode.settings import Settings
 
-__all__ = ["NO_COLOR", "Parser", "bandwidth", "duration", "number", "one_of", "shape", "share", "size", "whole_number"]
+__all__ = ["NO_COLOR", "OneOf", "Parser", "bandwidth", "duration", "number", "offer", "one_of", "shape", "share"]
+__all__ += ["size", "whole_number"]
 
 WIDEST: Final = 100  # Columns of help, at most
 Parsed = tuple[argparse.Namespace, list[str]]  # Our options, and the other words
@@ -184,6 +186,11 @@ class Parser(argparse.ArgumentParser):
 # -- values --
 
 
+def offer(action: argparse.Action, words: Iterable[str]) -> None:
+    """Words that a shell completes, of an option whose verb checks them itself, with a message of its own."""
+    vars(action)["offered"] = tuple(words)
+
+
 def _setting(action: argparse.Action, name: str, value: object, root: str) -> object:
     """A value of pyproject.toml, read as that of the option; paths start at the folder of the file."""
     where = f"{root}{os.sep}pyproject.toml: {name!r} in [tool.trueloop]"
@@ -251,22 +258,28 @@ def share(*, zero: bool = False, whole: bool = False) -> Callable[[str], float]:
     return read
 
 
-def one_of(names: Iterable[str]) -> Callable[[str], str]:
-    known = tuple(names)
+@final
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """A word of a fixed set, which a shell completes."""
 
-    def read(word: str) -> str:
-        if word not in known:
-            near = did_you_mean(word, known)
-            raise argparse.ArgumentTypeError(f"cannot be {word!r}.{near} Choose: {', '.join(known)}")
-        return word
+    words: tuple[str, ...]
+    value: Callable[[str], Any] = str
 
-    return read
+    def __call__(self, word: str) -> Any:
+        if word not in self.words:
+            near = did_you_mean(word, self.words)
+            raise argparse.ArgumentTypeError(f"cannot be {word!r}.{near} Choose: {', '.join(self.words)}")
+        return self.value(word)
 
 
-def _severity(names: Sequence[str]) -> Callable[[str], Severity | None]:
+def one_of(names: Iterable[str]) -> OneOf:
+    return OneOf(tuple(names))
+
+
+def _severity(names: Sequence[str]) -> OneOf:
     """None: never."""
-    choose = one_of(names)
-    return lambda word: None if choose(word) == "never" else Severity[word.upper()]
+    return OneOf(tuple(names), lambda word: None if word == "never" else Severity[word.upper()])
 
 
 def size(text: str) -> float:
