@@ -50,7 +50,7 @@ ROOMS: dict[str, str] = {
     "export": "words trust torch torch_private measure data checkpoint engine recipes",
     "quantize": "words torch torch_private measure data engine export",
     "bench": "words torch export",
-    "serve": "words trust torch data export",
+    "serve": "words trust torch report data export",
     "inference": "words trust torch data parallel checkpoint engine track session export serve",
     "labs": "words torch torch_private data kernels engine op_claims optimizer_claims inspection export quantize serve",
     "ui": "words rules claims track session report labs",
