@@ -32,7 +32,6 @@ from trueloop.event import (
 from trueloop.measure.alphabets import alphabets, known_letters
 from trueloop.measure.column_invariants import broken_invariants
 from trueloop.measure.file_headers import declared
-from trueloop.measure.given_lengths import wrong_lengths
 from trueloop.measure.group_order import LostOrder, lost_order, sorted_events
 from trueloop.measure.join_keys import missed_keys
 from trueloop.measure.link_tables import first_only
@@ -50,6 +49,7 @@ from trueloop.measure.unit_relations import conversions
 from trueloop.measure.unpacked import LARGEST_UNPACKED, unpacked_size
 from trueloop.measure.vocabulary import case_setting, coverage, read_vocabularies
 from trueloop.measure.word_vectors import best_text, misplaced_words, read_word_lists, stored_vectors
+from trueloop.measure.wrong_lengths import wrong_lengths
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import FileOpened, RunEnd
 from trueloop.taps.place import is_users

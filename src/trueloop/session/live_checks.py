@@ -119,7 +119,7 @@ class LiveChecks(Hook):
             self._said |= {finding.code for finding in self.checker.check(event) if not _may_be_a_symptom(finding)}
         self._record.begin(kept)
 
-    def heard(self, event: Event) -> None:
+    def event_emitted(self, event: Event) -> None:
         if self._own_step and isinstance(event, NotFinite):
             if event.place is not None:
                 self._check_nonfinite()
@@ -150,7 +150,7 @@ class LiveChecks(Hook):
             return
         self._check_nonfinite()
         passes = self._tally.counts[EpochStarted]
-        self.heard(RunEnded(ending.step, None, REASON[ending.reason], passes, 0, 0))
+        self.event_emitted(RunEnded(ending.step, None, REASON[ending.reason], passes, 0, 0))
         self._record.close()
         self.verdict = self._conclude(ending)
         for finding in self.verdict.findings:

@@ -178,7 +178,7 @@ class Session:
             self._stack.callback(self._stream.close)
         self._stack.enter_context(catch_signals(self._stop))
         if self._rules and not self._folder.guest:
-            self._stack.enter_context(observe(hooks.heard, load_settings(Path.cwd()), OBSERVED))
+            self._stack.enter_context(observe(hooks.event_emitted, load_settings(Path.cwd()), OBSERVED))
         log_to(self._log_values)
         self._stack.callback(stop_logging_to, self._log_values)
         self._clock, self._logged = time.perf_counter(), self.step

@@ -239,7 +239,7 @@ def _observed(loop: Loop) -> Iterator[None]:
         if loop.recipe.step is None or loop.parts.peers.world > 1:
             yield
             return
-        with observe(loop.parts.hooks.heard, load_settings(Path.cwd()), OBSERVED):
+        with observe(loop.parts.hooks.event_emitted, load_settings(Path.cwd()), OBSERVED):
             yield
     finally:
         stop_logging_to(log)
