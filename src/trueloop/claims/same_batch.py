@@ -257,7 +257,7 @@ def _with_one_target(batch: Any) -> Any:
 
 
 def _with_targets(batch: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """The batch itself where it is not known what the targets are."""
+    """The batch itself where it is unknown what the targets are."""
 
     def changed(value: Any) -> Any:
         return change(value) if isinstance(value, Tensor) and value.dim() else value

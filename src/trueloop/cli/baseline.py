@@ -48,7 +48,7 @@ class Baseline:
         return replace(verdict, findings=new, known=len(verdict.findings) - len(new), baseline=self.shown)
 
     def may_know(self, finding: Finding) -> bool:
-        """While the run continues: the number of a finding that looks like another one is known at the end only."""
+        """While the run continues: the number of a finding that looks like a second one is known at the end only."""
         return fingerprint(finding) in self.names
 
 

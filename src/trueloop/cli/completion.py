@@ -24,7 +24,7 @@ FILES: Final = ("FILE", "TABLE", "PATH", "SCRIPT", "ARTIFACT", "ARTIFACT|URL", "
 # Their target is not declared to their parser
 TAKE_SCRIPTS: Final = ("check", "fix", "try", "profile", "probe", "ready", "launch")
 OFTEN: Final = {"--device": ("cpu", "cuda"), "--checkpoint": ("best", "last")}
-"""Options that take other words too, and those that are often meant."""
+"""Options that take other words too, and words that are often meant."""
 
 
 def parser() -> Parser:

@@ -221,7 +221,7 @@ def _ops(options: argparse.Namespace) -> Document:
     if (model := _own_model(options)) is not None:
         if options.input is None:
             typed = f"type `trueloop inspect ops {options.words[0]} --input 8x3x32x32`, or 8x128:int64"
-            raise Misuse(f"{options.words[0]} is called once, and its inputs are not known. Nothing was run: {typed}.")
+            raise Misuse(f"{options.words[0]} is called once, and its inputs are unknown. Nothing was run: {typed}.")
         return inspect_ops(model, plain_step(model, _zeros(options.input)), options.words[0])
     parts = _parts(options, program="eager", compile="off")
     return inspect_ops(parts.model, recipe_step(parts), f"the model of {' '.join(options.words)}")

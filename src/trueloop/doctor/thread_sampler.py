@@ -1,5 +1,5 @@
-"""Samples a thread from another one: the user's lines on its stack, whether it is loading data, since when it makes no
-progress.
+"""Samples a thread from a second thread: the user's lines on its stack, whether it is loading data, since when it makes
+no progress.
 
 Progress is another instruction, collective, sample or batch; while a batch is fetched, also any CPU time or reads of
 this thread or of the worker processes.

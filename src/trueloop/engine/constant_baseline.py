@@ -28,7 +28,7 @@ AT_ONCE: Final = 256  # Samples of one fetch
 
 
 def constant_answer(parts: Parts, *, may_read: bool) -> ConstantAnswer | None:
-    """By the loop's own metric. `may_read`: read samples whose labels are not in memory; None: not known."""
+    """By the loop's own metric. `may_read`: read samples whose labels are not in memory; None: unknown."""
     valid = parts.splits.valid
     if valid is None or not (may_read or (isinstance(parts.splits.train, Tensors) and isinstance(valid, Tensors))):
         return None

@@ -519,7 +519,7 @@ def _repeated_names(paths: set[str]) -> set[str]:
 
 
 def _is_part(path: str) -> bool:
-    """Whether a file, by its name, is made from another one, or others from it: sharing rows is then expected."""
+    """Whether a file, by its name, is made from another file, or others from it: sharing rows is then expected."""
     words = re.split(r"[^a-z]+", os.path.basename(path).lower())
     return not _PARTS.isdisjoint(words)
 

@@ -42,6 +42,6 @@ _FIELD_OF: Final = {word: field for field, words in _SYNONYMS.items() for word i
 
 
 def field_meant(word: str, known: Iterable[str]) -> str:
-    """' Did you mean x?' for a word that is none of the known names."""
+    """' Did you mean x?' for an unknown name."""
     meant = _FIELD_OF.get(word.lower())
     return f" Did you mean {meant}?" if meant else did_you_mean(word.lower(), known)

@@ -232,7 +232,7 @@ class GrpcServer:
 
 
 def _address(peer: str) -> str:
-    """`ipv4:10.0.0.1:50000` without the port, which is another one for each connection."""
+    """`ipv4:10.0.0.1:50000` without the port, which differs for each connection."""
     return peer.rpartition(":")[0] if peer.startswith("ip") else peer
 
 

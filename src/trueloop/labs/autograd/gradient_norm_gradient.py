@@ -35,7 +35,7 @@ def cube(x: Tensor) -> Tensor:
 
 
 class CubeDetached(Function):
-    """A right backward that cannot be differentiated: it leaves the graph, without a word."""
+    """A right backward that cannot be differentiated: it leaves the graph silently."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:

@@ -33,7 +33,7 @@ SETTINGS = {
     "DataLoader(generator=...)": "the order of samples, whatever was drawn before",
 }
 GPU_SETTINGS = """torch.use_deterministic_algorithms(True)      # and CUBLAS_WORKSPACE_CONFIG=:4096:8
-torch.backends.cudnn.benchmark = False        # True: takes the fastest kernel, which may be another one each time
+torch.backends.cudnn.benchmark = False        # True: takes the fastest kernel, which may differ each time
 torch.backends.cuda.matmul.allow_tf32 = False # for equal numbers on other GPUs"""
 
 

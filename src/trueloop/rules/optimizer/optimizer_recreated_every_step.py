@@ -2,8 +2,8 @@
 
 What it sees
 ------------
-Three times in a row an optimizer was created over exactly the parameters of another one that had taken one or two steps
-and held state (momentum, Adam's averages), and the weights were as its last step left them.
+Three times in a row an optimizer was created over exactly the parameters of another optimizer that had taken one or two
+steps and held state (momentum, Adam's averages), and the weights were as its last step left them.
 
 Why it hurts
 ------------
