@@ -7,8 +7,6 @@ A finding is known if its fingerprint is listed. A JSON report (`--output findin
 can be a baseline.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Collection

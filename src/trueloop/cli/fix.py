@@ -1,8 +1,6 @@
 """`trueloop fix SCRIPT ...`: write the fixes that can be written mechanically, run again, report which findings are
 gone."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """A change to a script's folder, as new contents of files: from a unified diff, or from `OLD => NEW`."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """One operation from Python to the kernel: binding, overloads, dispatcher, derivative, and what one call ran."""
 
-from __future__ import annotations
-
 import inspect
 from pathlib import Path
 from typing import Any

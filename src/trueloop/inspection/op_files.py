@@ -1,7 +1,5 @@
 """What the installed torch says of an operator in its own files: native_functions.yaml, derivatives.yaml, headers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from functools import cache

@@ -1,7 +1,5 @@
 """An operation that claims are tested on: how it is called, its reference, its inputs."""
 
-from __future__ import annotations
-
 import inspect
 import linecache
 import traceback

@@ -4,8 +4,6 @@ Two parameters without a gradient stand among the others, one first and one in t
 every second step only.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar, Final, final
 

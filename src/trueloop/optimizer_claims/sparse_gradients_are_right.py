@@ -3,8 +3,6 @@
 Used: the rows that have a gradient move as with a dense one in the first step, and the others stay.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar, Final, final
 
 import torch

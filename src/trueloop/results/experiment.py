@@ -1,7 +1,5 @@
 """The result of `try`: what a change to a script did to its losses, metrics, gradients and findings. No torch here."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Where the dimensions of a value go: through reductions, transposes, reshapes and indexing."""
 
-from __future__ import annotations
-
 import ast
 from typing import Final
 

@@ -3,8 +3,6 @@
 Messages arrive as bytes and are parsed here, so that their size and their errors are ours to count.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import time

@@ -7,8 +7,6 @@ You will compare the gradient of |f'(x)|^2 with the formula on paper, see what a
 does to it, and what it costs.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ processes would: first with all settings, then with all but one. What a missing 
 Threads, hash seeds and operations without a deterministic form follow, and the settings of a GPU where there is one.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import subprocess

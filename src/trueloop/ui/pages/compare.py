@@ -1,7 +1,5 @@
 """Runs side by side: what differs in recipe, machine, code and results, and from which step on the losses differ."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
