@@ -114,7 +114,8 @@ def test_mask_gradient_under_ddp_leaves_the_other_outputs() -> None:
             return x * self.scale, (x * self.scale * 10).sum()
 
     def work() -> list[float]:
-        torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        store = torch.distributed.HashStore()  # type: ignore[attr-defined]
+        torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
         model = nn.parallel.DistributedDataParallel(Two(), static_graph=True)
         output, loss = model(torch.tensor([1.0, 2.0]))
         assert type(output.grad_fn).__name__ == "_DDPSinkBackward", "this test is about DDP's node"

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, final
 import torch
 
 from trueloop.claims.claim import Claim
-from trueloop.claims.same_batch import SameBatch, read_same_batch
+from trueloop.claims.same_batch import LEARNED, SameBatch, read_same_batch
 from trueloop.claims.subject import RecipeSubject, ScriptSubject
 from trueloop.claims.training_step import apply_update, backward, first_samples, select_samples, without_dropout
 from trueloop.data.source import Batch, size_of, tensors_in
@@ -27,7 +27,6 @@ __all__ = ["OverfitOneBatch"]
 
 SAMPLES: Final = 8  # few: a model of any size can memorize them, within seconds
 STEPS: Final = 300
-LEARNED: Final = 0.02  # share of the first loss that counts as about zero
 FELL: Final = 0.01  # share of the first loss by which a loss without a known floor must fall
 MEMORIZED: Final = 0.2  # share of that fall by which other samples' targets must be worse
 NOISE: Final = 10  # last steps of a forward that draws, of which the lowest loss counts

@@ -35,9 +35,9 @@ from trueloop.taps.place import here
 from trueloop.taps.tap import Patch, undone_after
 from trueloop.torch_private.dataloader import LoaderIterator, iterated_dataset
 
-__all__ = ["SameBatch", "read_same_batch"]
+__all__ = ["LEARNED", "SameBatch", "read_same_batch"]
 
-LEARNED: Final = 0.02  # share of the first loss that is enough
+LEARNED: Final = 0.02  # share of the first loss that counts as about zero
 WITHOUT_STEP: Final = 1000  # batches that are handed out without a step: the script is evaluating
 TARGETS: Final = ("labels", "label", "targets", "target", "y")  # names in a dict
 ZERO_FLOOR: Final = ("NllLoss", "MseLoss", "SmoothL1Loss", "HuberLoss", "L1Loss")  # functions that can reach zero

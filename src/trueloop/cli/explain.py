@@ -93,7 +93,7 @@ def explain(arguments: list[str]) -> int:
         words = "`trueloop explain GRD101`, `trueloop explain softmax`, or `trueloop explain --all`"
         raise Misuse(f"Which rule? Type {words}.")
     delivery = Delivery(options)
-    answer = Answer([all_rules()]) if options.all else _answer(options.words)
+    answer = Answer([list(all_rules())]) if options.all else _answer(options.words)
     if delivery.in_terminal:
         _print(_lines(answer), color=delivery.color)
     else:

@@ -22,7 +22,7 @@ from trueloop.errors import CannotSave, Misuse
 from trueloop.experiment.fixes import progress, split_module
 from trueloop.report.patch import patched_files
 from trueloop.results.check import ExitCode, counted
-from trueloop.results.document import Code, Document, Item, Items
+from trueloop.results.document import Code, Document, Item, Items, Part
 from trueloop.rules.catalogue import find_rule
 from trueloop.usercode.rewrite_file import rewrite_file
 from trueloop.usercode.settings import load_settings
@@ -214,8 +214,9 @@ def _deliver(outcome: Outcome, diff: str, delivery: Delivery) -> None:
 def _document(outcome: Outcome, diff: str) -> Document:
     states = [*outcome.fixes, *((each, "new") for each in outcome.new)]
     items = tuple(Item(state, _name(each), "good" if state == "gone" else "warning") for each, state in states)
-    parts = (*([Items("Findings", items)] if items else []), *([Code(diff, "diff", title="Diff")] if diff else []))
-    return Document("Fixes", parts, closing=(outcome.remark,), data={"diff": diff, **outcome.plain()})
+    parts: list[Part] = [Items("Findings", items)] if items else []
+    parts += [Code(diff, "diff", title="Diff")] if diff else []
+    return Document("Fixes", tuple(parts), closing=(outcome.remark,), data={"diff": diff, **outcome.plain()})
 
 
 def _name(each: dict[str, Any]) -> str:

@@ -25,7 +25,9 @@ from trueloop.run import event_to, read_events
 from trueloop.usercode.allow import filter_findings, is_suppressed, locate_at_model
 from trueloop.usercode.settings import Settings
 
-__all__ = ["LiveChecks", "rules_for_runs"]
+__all__ = ["OBSERVED", "LiveChecks", "rules_for_runs"]
+
+OBSERVED: Final = 0.05  # Share of the time that the rules may take where the step is the user's own
 
 # Reason of the `RunEnded` event for each ending of a run
 REASON: Final[Mapping[str, Literal["finished", "interrupted", "exception"]]] = {
