@@ -169,8 +169,8 @@ gpu-bench-verdicts:
 
 gpu-bench-tune:
 	mkdir -p build
-	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(PYTHON) -m trueloop tune fashion-mlp --data $(DATA) --fresh --budget 4.5 --write build/fashion_mlp_tuned.py
-	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(PYTHON) -m trueloop tune benchmarks/gpt2_124m.py --data $(DATA) --fresh --budget 4.7 --write build/gpt2_tuned.py
+	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(PYTHON) -m trueloop tune fashion-mlp --data $(DATA) --fresh --minutes 4.5 --write build/fashion_mlp_tuned.py
+	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(PYTHON) -m trueloop tune benchmarks/gpt2_124m.py --data $(DATA) --fresh --minutes 4.7 --write build/gpt2_tuned.py
 
 # every target but the environment itself
 .PHONY: $(shell grep -oE '^[a-z][a-z-]*:' $(MAKEFILE_LIST) | tr -d ':')

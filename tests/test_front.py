@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+import shlex
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.test_examples import EXPECTED
 from trueloop import __version__
+from trueloop.cli.main import VERBS, module_name
 from trueloop.rules.catalogue import all_rules
 
 ROOT = Path(__file__).parent.parent
@@ -43,6 +47,39 @@ def test_the_targets_that_the_readme_names_are_in_the_makefile() -> None:
     targets = re.findall(r"\bmake ([a-z-]+)", README)
     assert {"demo", "test", "site"} <= set(targets)
     assert [target for target in targets if f"\n{target}:" not in MAKEFILE] == []
+
+
+# Words end before a quote, a pipe or a redirection.
+COMMAND = re.compile(r"(?:\$\(BIN\)/|-m |\$\$ |`)trueloop ([a-z]+)((?: [^`'|>;&#\n]*)?)")
+WITH_SCRIPTS = ("check", "fix", "try", "launch", "profile", "ready")
+
+
+def parse_command(verb: str, words: list[str]) -> None:
+    """By the verb's own parser; raises Misuse for an option or a value that it does not have."""
+    parser = import_module(f"trueloop.cli.{module_name(verb)}").parser()
+    if verb in WITH_SCRIPTS:
+        parser.split(words, lambda word: word.endswith(".py"))
+    else:
+        parser.parse_words(words)
+
+
+MAKE_COMMANDS = [  # a variable other than BIN is a folder
+    (verb, shlex.split(words)) for verb, words in COMMAND.findall(re.sub(r"\$\((?!BIN)[A-Z]+\)", ".", MAKEFILE))
+]
+
+
+@pytest.mark.parametrize(
+    ("verb", "words"), MAKE_COMMANDS, ids=[" ".join([verb, *rest]) for verb, rest in MAKE_COMMANDS]
+)
+def test_every_command_of_the_makefile_parses(verb: str, words: list[str]) -> None:
+    """`make gpu-bench-tune` once named an option that `tune` no longer had; nobody ran it for a week."""
+    assert verb in VERBS
+    parse_command(verb, words)
+
+
+def test_the_commands_of_the_makefile_are_found() -> None:
+    assert {"check", "explain", "lab", "train", "tune", "ui"} <= {verb for verb, _ in MAKE_COMMANDS}
+    assert len(MAKE_COMMANDS) >= len(re.findall(r"(?:\$\(BIN\)/|-m )trueloop ", MAKEFILE))
 
 
 def test_the_picture_shows_the_findings_of_the_broken_example_and_fetches_nothing() -> None:

@@ -48,6 +48,9 @@ FORBIDDEN: Final[dict[str, str]] = {
     r"\bsamples that occur in two splits\b": "duplicates across splits",
     r"\bhad nothing to\b": "not applicable",
     r"\bevery run of this script is another one\b": "no seed is set, so every run gives different results",
+    r"\banother one\b": "a different one, a second one",
+    r"\bnot known\b": "unknown, not tested",
+    r"\bwithout a word\b": "silently",
 }
 """Pattern -> the field's own words."""
 

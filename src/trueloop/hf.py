@@ -1,7 +1,5 @@
 """Hugging Face: `Trainer(callbacks=[trueloop.hf.Guard()])` checks `train` with the rules of `trueloop check`."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 

@@ -88,7 +88,7 @@ class Hook(ABC):  # noqa: B024 - no method is required
     def started(self, start: Start) -> None:
         """Before the first step."""
 
-    def heard(self, event: Event) -> None:
+    def event_emitted(self, event: Event) -> None:
         """An event for the rules."""
 
     def logged(self, row: Row) -> None:
@@ -144,8 +144,8 @@ class Hooks(Hook):
     def started(self, start: Start) -> None:
         self._all("started", start)
 
-    def heard(self, event: Event) -> None:
-        self._all("heard", event)
+    def event_emitted(self, event: Event) -> None:
+        self._all("event_emitted", event)
 
     def logged(self, row: Row) -> None:
         self._all("logged", row)

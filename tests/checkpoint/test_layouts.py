@@ -290,7 +290,6 @@ def test_what_is_superfluous_goes_after_a_save_in_pieces(tmp_path: Path) -> None
     saver = Saver(store, 1, lambda step, where: told.append((step, where)), pieces().any_failed)
     net, optimizer = trained()
     form = pieces()
-    assert saver.newest_step() is None
     for step, best in ((10, 10), (20, 10), (30, 10)):
         snapshot = form.snapshot({"step": step, "best_step": best}, {"model": net}, optimizer, {})
         assert isinstance(snapshot, ShardedSnapshot)
@@ -299,4 +298,3 @@ def test_what_is_superfluous_goes_after_a_save_in_pieces(tmp_path: Path) -> None
     saver.finish()
     assert store.names() == [name_of(10), name_of(30)]
     assert told == [(step, store.where(name_of(step))) for step in (10, 20, 30)]
-    assert saver.newest_step() == 30

@@ -79,7 +79,6 @@ def test_one_save_at_a_time_and_in_order() -> None:
         saver.save(contents(step))
     saver.finish()
     assert store.names() == [name_of(step) for step in range(1, 6)]
-    assert saver.newest_step() == 5
 
 
 def test_the_best_and_the_last_stay() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,23 @@ def test_words_search_names_and_pages(capsys: pytest.CaptureFixture[str]) -> Non
     assert len(capsys.readouterr().out.splitlines()) > 0
     assert main(["explain", "softmax-before"]) == 0
     assert capsys.readouterr().out.startswith("LOS101 softmax-before-cross-entropy  error\n"), "one match is its page"
+
+
+def test_a_page_and_a_list_in_every_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "GRD101", "--format", "json"]) == 0
+    [rule] = json.loads(capsys.readouterr().out)["rules"]
+    assert (rule["code"], rule["severity"]) == ("GRD101", "error")
+    assert list(rule["sections"]) == list(SECTIONS)
+    assert main(["explain", "GRD101", "--format", "markdown"]) == 0
+    assert "```python\noptimizer.zero_grad()\nloss.backward()\noptimizer.step()\n```" in capsys.readouterr().out
+    files = [tmp_path / name for name in ("rules.json", "rules.html", "rules.txt")]
+    outputs = [word for file in files for word in ("--output", str(file))]
+    assert main(["explain", "--all", *outputs]) == 0
+    assert capsys.readouterr().out == ""
+    data, page, text = (file.read_text(encoding="utf-8") for file in files)
+    assert [each["code"] for each in json.loads(data)["rules"]] == [rule.code for rule in all_rules()]
+    assert "gradients-never-cleared" in page
+    assert text.count("\n") == len(all_rules())
 
 
 def test_search_puts_names_before_pages() -> None:

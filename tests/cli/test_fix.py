@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -113,6 +114,52 @@ def test_diff_writes_nothing(folder: Path) -> None:
     assert (folder / "train.py").read_text() == LOOP
     assert ended.err.count("trained []") == 1
     assert ended.err.endswith("trueloop: 1 finding of 1 can be fixed.\n")
+
+
+@pytest.mark.parametrize("script", [["train.py"], ["-m", "train"]])
+def test_an_option_of_ours_after_the_script_is_refused(
+    script: list[str], folder: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`fix --unsafe train.py --diff` is meant as a dry run; it would write the file."""
+    monkeypatch.chdir(folder)
+    name = " ".join(script)
+    why = refused(capsys, "fix", "--unsafe", *script, "--epochs", "1", "--diff")
+    assert f"--diff is an option of trueloop and comes after {script[-1]}. Nothing was run" in why
+    assert f"type `trueloop fix --unsafe --diff {name} --epochs 1`" in why
+    assert f"or `trueloop fix --unsafe -- {name} --epochs 1 --diff` if --diff is an option of the script." in why
+    assert (folder / "train.py").read_text() == LOOP
+
+
+@pytest.mark.parametrize("script", [["train.py"], ["-m", "train"]])
+def test_after_two_dashes_the_option_is_the_script_s(script: list[str], folder: Path) -> None:
+    ended = trueloop(folder, "fix", "--unsafe", *ONLY, "--", *script, "--diff")
+    assert ended.code == 0
+    assert ended.err.count("trained ['--diff']") == 2, "both runs get it"
+    assert "comes after" not in ended.err
+    assert (folder / "train.py").read_text() == HEALTHY
+
+
+def test_the_outcome_as_a_document(folder: Path) -> None:
+    outputs = ["--output", "fixes.json", "--output", "fixes.md", "--output", "fixes.txt"]
+    ended = trueloop(folder, "fix", "--unsafe", "--quiet", *ONLY, *outputs, "train.py")
+    assert (ended.code, ended.out) == (0, "")
+    assert "checking" not in ended.err
+    read = json.loads((folder / "fixes.json").read_text())
+    [fixed] = read["fixes"]
+    assert (fixed["code"], fixed["path"], fixed["state"]) == ("GRD101", "train.py", "gone")
+    assert (read["new"], read["remark"]) == ([], "nothing found; nothing to fix")
+    assert "\n+    optimizer.zero_grad()\n" in read["diff"]
+    assert "```diff\n--- train.py\n" in (folder / "fixes.md").read_text()
+    text = (folder / "fixes.txt").read_text()
+    assert text.startswith("--- train.py\n")
+    assert text.endswith("✓ GRD101 gradients-never-cleared  train.py:12: gone\nnothing found; nothing to fix.\n")
+
+
+def test_a_dry_run_as_json_proposes(folder: Path) -> None:
+    ended = trueloop(folder, "fix", "--unsafe", "--diff", "--format", "json", *ONLY, "train.py")
+    assert ended.code == 1
+    assert [each["state"] for each in json.loads(ended.out)["fixes"]] == ["proposed"]
+    assert (folder / "train.py").read_text() == LOOP
 
 
 def test_a_script_without_findings_runs_once(folder: Path) -> None:

@@ -7,6 +7,7 @@ import platform
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -15,7 +16,9 @@ import pytest
 
 from trueloop import __version__
 from trueloop.cli.main import VERBS, main, module_name
+from trueloop.export.catalogue import TARGETS
 from trueloop.results.check import ExitCode
+from trueloop.rules.catalogue import all_rules
 
 Captured = pytest.CaptureFixture[str]
 
@@ -77,8 +80,8 @@ def test_quick_verbs_load_no_torch(words: list[str], tmp_path: Path) -> None:
 
 
 REPORTING = (
-    "bench check checkpoint compare evaluate export inspect lab load plan probe profile quantize ready recheck runs "
-    "try tune"
+    "bench check checkpoint compare env evaluate explain export fix inspect lab load plan probe profile quantize ready "
+    "recheck runs sample sweep try tune"
 )
 
 
@@ -122,7 +125,7 @@ def test_every_verb_that_reports_has_the_same_formats(
         (["explain", "gradients-never-cleard"], "Did you mean gradients-never-cleared?"),
         (["explain", "softmax", "zebra"], "No rule mentions 'softmax' and 'zebra'."),
         (["explain", "GRD101", "--all"], "not both"),
-        (["explain", "GRD101", "--output", "x"], "add --all"),
+        (["explain", "GRD101", "--output", "."], "Is a directory"),
         (["recheck"], "Which run?"),
         (["recheck", "a", "b"], "Unexpected argument 'b'"),
         (["recheck", "nowhere"], "There is no folder nowhere"),
@@ -291,24 +294,7 @@ def test_help_fits_80_columns(verb: str, capsys: Captured, monkeypatch: pytest.M
     assert [line for line in capsys.readouterr().out.splitlines() if len(line) > 80] == []
 
 
-REPORTS = (
-    "check",
-    "recheck",
-    "probe",
-    "ready",
-    "profile",
-    "tune",
-    "plan",
-    "quantize",
-    "bench",
-    "inspect",
-    "compare",
-    "evaluate",
-    "runs",
-)
-
-
-@pytest.mark.parametrize("verb", REPORTS)
+@pytest.mark.parametrize("verb", REPORTING.split())
 def test_every_verb_that_reports_has_format_and_output(verb: str) -> None:
     parser = import_module(f"trueloop.cli.{module_name(verb)}").parser()
     options = {name for action in parser._actions for name in action.option_strings}
@@ -328,11 +314,11 @@ def test_an_option_means_the_same_in_every_verb() -> None:
 
 
 OTHERWISE = {
-    ("serve", "--write"), ("bench", "--batch"), ("probe", "--steps"), ("explain", "--output"), ("checkpoint", "--to"),
+    ("serve", "--write"), ("bench", "--batch"), ("probe", "--steps"), ("checkpoint", "--to"),
     ("train", "--runs"), ("sweep", "--runs"), ("inspect", "--samples"), ("serve", "--samples"), ("predict", "--input"),
     ("train", "--baseline"), ("ready", "--baseline"),
 }  # fmt: skip
-"""A folder of pages, a file to write, a list of sizes, `all`, a run to compare with: the same word in another form."""
+"""A file to write, a list of sizes, `all`, a run to compare with: the same word in another form."""
 
 
 def test_the_page_of_exit_codes_lists_every_code() -> None:
@@ -343,9 +329,8 @@ def test_the_page_of_exit_codes_lists_every_code() -> None:
 
 def test_exit_codes_are_the_same_everywhere() -> None:
     from trueloop.parallel.answer import LOST
-    from trueloop.session.hang_watch import STOPPED_ITSELF
 
-    assert (LOST, STOPPED_ITSELF) == (ExitCode.LOST_PEER, ExitCode.STOPPED)
+    assert LOST is ExitCode.LOST_PEER
     assert (ExitCode.INTERRUPTED, ExitCode.TERMINATED) == (128 + signal.SIGINT, 128 + signal.SIGTERM)
 
 
@@ -360,20 +345,50 @@ def test_completion_knows_every_verb_and_its_options(shell: str, capsys: Capture
     assert all(option in script for option in ("--format", "--hang-after", "fashion-cnn"))
 
 
-def test_bash_completes_verbs_options_and_recipes(capsys: Captured, tmp_path: Path) -> None:
-    assert main(["completion", "bash"]) == 0
-    script = tmp_path / "completion.sh"
-    script.write_text(capsys.readouterr().out, encoding="utf-8")
+@pytest.fixture(scope="module")
+def completed(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[str]]:
+    """What bash offers for the last of some words."""
+    script = tmp_path_factory.mktemp("shell") / "completion.sh"
+    with script.open("w", encoding="utf-8") as file, contextlib.redirect_stdout(file):
+        assert main(["completion", "bash"]) == 0
 
-    def completed(*words: str) -> list[str]:
+    def offered(*words: str) -> list[str]:
         line = f"COMP_WORDS=({' '.join(map(repr, words))}); COMP_CWORD={len(words) - 1}"
         code = f"source {script}; {line}; _shtab_trueloop; printf '%s\\n' \"${{COMPREPLY[@]}}\""
         return subprocess.run(["bash", "-c", code], check=True, capture_output=True, text=True).stdout.split()
 
+    return offered
+
+
+def test_bash_completes_verbs_options_and_recipes(completed: Callable[..., list[str]]) -> None:
     assert completed("trueloop", "che") == ["check", "checkpoint"]
     assert set(completed("trueloop", "check", "--fail")) == {"--fail-on", "--fail-fast"}
     assert completed("trueloop", "train", "fash") == ["fashion-cnn", "fashion-mlp"]
     assert completed("trueloop", "lab", "view") == ["view-or-copy"]
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (("export", "--to", ""), set(TARGETS)),
+        (("quantize", "--scheme", "int8"), {"int8-dynamic", "int8-weight", "int8-static"}),
+        (("check", "--format", "mark"), {"markdown"}),
+        (("check", "--fail-on", ""), {"error", "warning", "advice", "never"}),
+        (("check", "--select", "gradients-never"), {"gradients-never-cleared"}),
+        (("explain", "GRD10"), {rule.code for rule in all_rules() if rule.code.startswith("GRD10")}),
+        (("checkpoint", "ver"), {"verify"}),
+        (("inspect", "ten"), {"tensor"}),
+        (("launch", "--print", "slu"), {"slurm"}),
+        (("ui", "--editor", "zed"), {"zed"}),
+        (("evaluate", "--device", "cu"), {"cuda"}),
+        (("runs", "--sort", ""), {"time", "metric"}),
+    ],
+    ids=lambda each: " ".join(each) if isinstance(each, tuple) else "",
+)
+def test_bash_completes_the_values_of_an_option(
+    words: tuple[str, ...], offered: set[str], completed: Callable[..., list[str]]
+) -> None:
+    assert set(completed("trueloop", *words)) == offered
 
 
 def test_completion_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:

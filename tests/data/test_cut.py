@@ -43,5 +43,5 @@ def test_what_is_not_one_row_per_sample_is_refused_with_what_to_write() -> None:
 
 @pytest.mark.parametrize("batch", [Batch((), None), Batch(torch.zeros(()), torch.zeros(()))])
 def test_a_batch_without_samples(batch: Any) -> None:
-    with pytest.raises(BadData, match="its size is not known"):
+    with pytest.raises(BadData, match="its size is unknown"):
         batch_size(batch)

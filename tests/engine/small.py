@@ -42,7 +42,7 @@ class Kept(Hook):
     def noted(self, sentence: str) -> None:
         self.notes.append(sentence)
 
-    def heard(self, event: Event) -> None:
+    def event_emitted(self, event: Event) -> None:
         self.events.append(event)
 
     def values(self, name: str = "loss", kind: str = "train") -> list[float]:

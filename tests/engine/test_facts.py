@@ -90,7 +90,7 @@ class Ear(Hook):
     def __init__(self) -> None:
         self.events: list[Event] = []
 
-    def heard(self, event: Event) -> None:
+    def event_emitted(self, event: Event) -> None:
         self.events.append(event)
 
     def of(self, kind: type[E]) -> list[E]:

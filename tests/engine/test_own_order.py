@@ -12,7 +12,7 @@ import torch
 from tests.engine.small import SMALL, Of, blobs, ran, same_bits, with_dropout, with_norm
 from tests.engine.test_streams import killed_and_resumed
 from trueloop import Splits, Tensors
-from trueloop.data.orders import bucketed, classes_by_samples
+from trueloop.data.batch_orders import bucketed, classes_by_samples
 from trueloop.engine.assemble import assemble
 from trueloop.engine.batches import Batches
 from trueloop.engine.preflight import check_before_training

@@ -167,7 +167,7 @@ class Told(Hook):
     def logged(self, row: Row) -> None:
         self.rows.append(row)
 
-    def heard(self, event: Event) -> None:
+    def event_emitted(self, event: Event) -> None:
         self.events.append(event)
 
 

@@ -169,7 +169,7 @@ def test_only_allowed_tokens_are_drawn_and_all_of_them(sampling: Sampling, allow
     assert {choose(scores, sampling, draws) for _ in range(200)} == allowed
 
 
-def test_the_command_writes_text_with_its_prompt(runs: Path, capsys: Captured) -> None:
+def test_the_command_writes_text_with_its_prompt(runs: Path, capsys: Captured, tmp_path: Path) -> None:
     words = ["sample", "letters", "--runs", str(runs), "--device", "cpu", "--prompt", "the ", "--tokens", "12"]
     assert main([*words, "--temperature", "0"]) == 0
     printed = capsys.readouterr()
@@ -183,6 +183,13 @@ def test_the_command_writes_text_with_its_prompt(runs: Path, capsys: Captured) -
     page = json.loads(capsys.readouterr().out)
     assert [len(each["tokens"]) for each in page["samples"]] == [12, 12]
     assert (page["top_k"], page["top_p"], page["seed"]) == (3, 0.9, 0)
+    files = [tmp_path / name for name in ("text.txt", "text.md", "text.json")]
+    assert main([*words, "--count", "2", *(f"--output={file}" for file in files)]) == 0
+    assert capsys.readouterr().out == ""
+    text, page, data = (file.read_text(encoding="utf-8") for file in files)
+    assert text.startswith("--- sample 1 of 2\nthe ")
+    assert "## sample 2 of 2\n\n```text\nthe " in page
+    assert json.loads(data)["samples"][0]["text"] in text
     assert main(["sample", "causal", "--runs", str(runs), "--device=cpu", "--prompt=1 4 7", "--tokens=5"]) == 0
     printed = capsys.readouterr()
     assert printed.out.startswith("1 4 7 ")

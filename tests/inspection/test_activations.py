@@ -81,7 +81,7 @@ def test_a_run_has_its_trained_weights_and_its_own_batch(capsys: Captured) -> No
         (["digits", "--activations", "99"], "The model has no layer '99'"),
         (["layered_of_mine.py:Net", "--input", "2x4", "--activations", "frist"], "Did you mean first?"),
         (["layered_of_mine.py:Net", "--input", "2x4", "--activations", "idle"], "was not called for this batch"),
-        (["layered_of_mine.py:Net", "--activations", "first"], "its inputs are not known"),
+        (["layered_of_mine.py:Net", "--activations", "first"], "its inputs are unknown"),
         (["digits", "--activations", "9", "--output", "x.csv"], "the suffix says what is written"),
         (
             ["layered_of_mine.py:Net", "--inputs", "no.npy", "--activations", "first"],

@@ -110,7 +110,7 @@ class Listener(Hook):
     def __init__(self) -> None:
         self.events: list[Event] = []
 
-    def heard(self, event: Event) -> None:
+    def event_emitted(self, event: Event) -> None:
         self.events.append(event)
 
 

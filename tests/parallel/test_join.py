@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -135,9 +136,11 @@ def test_what_waits_in_the_depths_is_ended_with_a_sentence(tmp_path: Path) -> No
 
 
 def test_who_has_met_is_not_ended() -> None:
-    with join._bounded(1.0, ""):
-        pass
-    time.sleep(1.1)
+    before = set(threading.enumerate())
+    with join._bounded(600.0, ""):
+        (timer,) = set(threading.enumerate()) - before
+    timer.join(timeout=120)
+    assert not timer.is_alive(), "it would end this process when its time is over"
 
 
 # -- how long --

@@ -13,9 +13,9 @@ import pytest
 from tests.readiness.evidence import check_html, check_markdown, check_statements
 from trueloop.claims.catalogue import names
 from trueloop.cli.ready import EVIDENCE, drop_old_proofs
-from trueloop.readiness.question import Run
 from trueloop.readiness.record import Record
 from trueloop.readiness.script import PROBE, readiness_of_script
+from trueloop.readiness.statements import Run
 from trueloop.report.json import render
 from trueloop.results.check import ExitCode
 from trueloop.results.proof import Proof, Proofs

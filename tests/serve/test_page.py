@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shlex
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.serve.made import PATIENCE, Served, artifact, png, process, until_ready
+from trueloop.report.page import STYLE
 from trueloop.results.artifact import Port
 from trueloop.serve.inputs import Inputs
 from trueloop.serve.limits import Limits
@@ -162,3 +164,12 @@ def test_samples_are_offered_only_where_the_server_has_them(pictures: Served) ->
     assert "samples" in Elements(try_page(told, Inputs(told, Limits()), key=False, samples=True)).ids
     assert "samples" not in page_of("image").ids
     assert pictures.get("/samples") == (200, {"samples": [], "why": ""})
+
+
+def test_both_pages_have_the_style_sheet_of_all_pages() -> None:
+    sheet = STYLE.read_text(encoding="utf-8")
+    made = artifact("image")
+    for page in (try_page(made, Inputs(made, Limits()), key=True), docs_page({"info": {"title": "mine"}, "paths": {}})):
+        assert page.count("<style>") == 1
+        assert sheet in page
+        assert set(re.findall(r"var\((--[a-z0-9]+)\)", page)) <= set(re.findall(r"(--[a-z0-9]+):", sheet))

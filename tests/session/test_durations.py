@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from trueloop.errors import Misuse
 from trueloop.finding import Finding, Severity
+from trueloop.results.check import ExitCode
 from trueloop.session import hang_watch
 from trueloop.session.folder import RunFolder
 from trueloop.session.hang_timeout import HANG_AFTER, VARIABLE, hang_after, parse_seconds
-from trueloop.session.hang_watch import STOPPED_ITSELF, end_run_on_hang, record_hang_in
+from trueloop.session.hang_watch import end_run_on_hang, record_hang_in
 
 UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
 
@@ -101,7 +102,7 @@ def test_only_several_processes_are_watched(
         monkeypatch.setenv("WORLD_SIZE", world)
     with end_run_on_hang(7.0):
         pass
-    assert [(seconds, code) for seconds, _, code in watch.asked] == ([(7.0, STOPPED_ITSELF)] if asked else [])
+    assert [(seconds, code) for seconds, _, code in watch.asked] == ([(7.0, ExitCode.STOPPED)] if asked else [])
 
 
 @pytest.mark.parametrize(

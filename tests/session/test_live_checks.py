@@ -425,15 +425,15 @@ def nan(step: int) -> NotFinite:
 def test_events_after_the_checkpoint_are_dropped_and_those_before_it_judged_once_more(tmp_path: Path) -> None:
     first = LiveChecks(tmp_path, lambda _: None)
     first.started(start())
-    first.heard(ModelSeen(0, None, 0, "Net", 1, 0, 0, False, Place("net.py", 3)))
+    first.event_emitted(ModelSeen(0, None, 0, "Net", 1, 0, 0, False, Place("net.py", 3)))
     for step in range(6):
-        first.heard(backward(step))
-    first.heard(nan(2))
+        first.event_emitted(backward(step))
+    first.event_emitted(nan(2))
     first.ended(Ending("failed", 6))
     said: list[str] = []
     second = LiveChecks(tmp_path, said.append)
     second.started(start(4))
-    second.heard(backward(4))
+    second.event_emitted(backward(4))
     second.ended(Ending("finished", 5))
     steps = [event.step for event in read_events(tmp_path)]
     assert steps == [0, 0, 1, 2, 3, 2, 4, 5]
@@ -461,7 +461,7 @@ def test_a_damaged_record_does_not_stop_a_resume(tmp_path: Path) -> None:
 def test_a_line_is_whole_on_disk_as_soon_as_it_is_told(tmp_path: Path) -> None:
     judging = LiveChecks(tmp_path, lambda _: None)
     judging.started(start())
-    judging.heard(backward(0))
+    judging.event_emitted(backward(0))
     assert (tmp_path / "events.jsonl").read_text().count("\n") == 1
     judging.ended(Ending("finished", 1))
 
@@ -482,8 +482,8 @@ def test_a_full_disk_ends_the_record_with_a_word_and_the_judging_goes_on(tmp_pat
     judging.started(start())
     cast(Any, judging._record._file).close()
     judging._record._file = cast(Any, Full())
-    judging.heard(backward(0))
-    judging.heard(nan(1))
+    judging.event_emitted(backward(0))
+    judging.event_emitted(nan(1))
     judging.ended(Ending("nonfinite", 1))
     assert [
         sentence
@@ -499,7 +499,7 @@ def test_a_folder_that_cannot_be_written_is_a_word_not_an_end(tmp_path: Path) ->
     said: list[str] = []
     judging = LiveChecks(tmp_path / "gone", said.append)
     judging.started(start())
-    judging.heard(nan(0))
+    judging.event_emitted(nan(0))
     judging.ended(Ending("finished", 1))
     assert said[0].startswith("Events are no longer written to")
     assert "events.jsonl" in said[0]
@@ -525,8 +525,8 @@ def test_a_rule_that_breaks_is_told_and_the_others_go_on(tmp_path: Path, monkeyp
     said: list[str] = []
     judging = LiveChecks(tmp_path, said.append)
     judging.started(start())
-    judging.heard(backward(0))
-    judging.heard(nan(1))
+    judging.event_emitted(backward(0))
+    judging.event_emitted(nan(1))
     judging.ended(Ending("finished", 2))
     assert [finding.name for finding in judging.findings] == ["nan-or-inf"]
     assert said[-1].startswith("trueloop itself failed: rule LOS109")

@@ -103,7 +103,7 @@ def test_plain_datasets_are_data(tmp_path: Path, given: Any) -> None:
         ({"data": lambda _: []}, "The training data is empty. Nothing was trained"),
         ({"data": lambda _: HEADS}, "task=multiclass needs targets as one tensor, not a dict"),
         ({"data": lambda _: TensorDataset(ROWS[:, 0], LABELS), "accumulate": 2}, r"has inputs \[16\].*fails on them"),
-        ({"data": lambda _: Endless()}, r"batches Endless gives in an epoch is not known.*steps=10_000"),
+        ({"data": lambda _: Endless()}, r"batches Endless gives in an epoch is unknown.*steps=10_000"),
         ({"data": two_arguments}, r"data cannot be called: missing a required.*`def data\(request\)`"),
         ({"model": lambda: len}, "model returned a builtin_function_or_method, not an nn.Module"),
         ({"model": two_arguments}, "model cannot be called: missing a required argument: 'two'"),

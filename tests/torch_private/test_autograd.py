@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
 
-from trueloop.torch_private.autograd import result_metadata, saved, saved_names, saved_result
+from tests.conftest import in_child
+from trueloop.torch_private.autograd import (
+    custom_function,
+    mask_gradient,
+    result_metadata,
+    saved,
+    saved_names,
+    saved_result,
+)
 
 
 @pytest.fixture
@@ -68,3 +78,49 @@ def test_result_metadata_has_shape_and_dtype(x: Tensor) -> None:
     (metadata,) = result_metadata(x.double().exp().grad_fn)
     assert tuple(metadata.shape) == (2,)
     assert metadata.dtype == torch.float64
+
+
+def test_custom_function_is_the_class_whose_backward_a_node_runs(x: Tensor) -> None:
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(_: Any, value: Tensor) -> Tensor:
+            return value * 2
+
+        @staticmethod
+        def backward(_: Any, *gradients: Tensor) -> Tensor:
+            return gradients[0] * 2
+
+    assert custom_function(Twice.apply(x).grad_fn) is Twice  # type: ignore[no-untyped-call]
+    assert custom_function(x.exp().grad_fn) is None
+
+
+def test_mask_gradient_hides_entries_of_a_gradient(x: Tensor) -> None:
+    result = x * 3
+    mask_gradient(result, torch.tensor([True, False]))
+    result.sum().backward()  # type: ignore[no-untyped-call]
+    assert x.grad is not None
+    assert x.grad.tolist() == [0.0, 3.0]
+
+
+def test_mask_gradient_under_ddp_leaves_the_other_outputs() -> None:
+    """DDP's outputs come from one node of its own: a mask there must reach the module's output, and that one only."""
+
+    class Two(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(2))
+
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            return x * self.scale, (x * self.scale * 10).sum()
+
+    def work() -> list[float]:
+        store = torch.distributed.HashStore()  # type: ignore[attr-defined]
+        torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+        model = nn.parallel.DistributedDataParallel(Two(), static_graph=True)
+        output, loss = model(torch.tensor([1.0, 2.0]))
+        assert type(output.grad_fn).__name__ == "_DDPSinkBackward", "this test is about DDP's node"
+        mask_gradient(output, torch.tensor([True, False]))
+        (output.sum() + loss).backward()
+        return list(model.module.scale.grad.tolist())
+
+    assert in_child(work) == [10.0, 22.0]

@@ -11,8 +11,12 @@ from torch import Tensor
 from trueloop.torch_private.autograd import forward_number, node_number
 from trueloop.torch_private.custom_ops import (
     custom_definition,
+    default_overload,
     has_fake,
     in_recorded_call,
+    is_custom_op,
+    is_operator,
+    mutates_arguments,
     registered_autograd,
     registered_vmap,
 )
@@ -35,6 +39,25 @@ def test_what_was_registered() -> None:
         made.register_autograd(lambda _, grad: grad * 2)
         assert has_fake(made)
         assert registered_autograd(made)
+
+
+def test_operators_and_custom_ops_are_recognized() -> None:
+    with torch.library._scoped_library("private_kinds", "FRAGMENT"):
+        made = torch.library.custom_op("private_kinds::twice", _twice, mutates_args=())
+        assert is_custom_op(made)
+        assert not is_operator(made)
+        assert default_overload(made) is torch.ops.private_kinds.twice.default
+    for operator in (torch.ops.aten.relu, torch.ops.aten.relu.default):
+        assert is_operator(operator)
+        assert not is_custom_op(operator)
+        assert default_overload(operator) is torch.ops.aten.relu.default
+    assert not is_operator(torch.relu)
+    assert not is_custom_op(_twice)
+
+
+def test_mutates_arguments_says_which_are_written() -> None:
+    assert mutates_arguments(torch.ops.aten.relu) == (False,)
+    assert mutates_arguments(torch.ops.aten.add_.Tensor) == (True, False, False)
 
 
 class _Seen(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -14,6 +14,7 @@ from trueloop.torch_private.dataloader import (
     PendingBatch,
     batches_yielded,
     become_worker,
+    forget_workers,
     index_sampler,
     iterated_dataset,
     pending_batch,
@@ -80,6 +81,20 @@ def test_shut_down_workers_ends_the_processes() -> None:
     shut_down_workers(iterator)
     worker.join(timeout=30)
     assert not worker.is_alive()
+
+
+def test_after_forget_workers_the_next_epoch_starts_new_ones() -> None:
+    loader = DataLoader(_Samples(), batch_size=2, num_workers=1, persistent_workers=True)
+    first: Any = iter(loader)
+    list(first)
+    (before,) = first._workers
+    forget_workers(loader)
+    second: Any = iter(loader)
+    assert second is not first
+    assert second._workers[0].pid != before.pid
+    before.join(timeout=30)
+    assert not before.is_alive()
+    shut_down_workers(second)
 
 
 def test_become_worker_sets_what_get_worker_info_returns() -> None:

@@ -11,9 +11,11 @@ from torch import Tensor, nn
 
 from trueloop.torch_private import modules
 from trueloop.torch_private.modules import (
+    BUFFERS,
     CALL_FRAMES,
     COMPILED_CALL,
     EXTRA_STATE,
+    FORWARD_HOOKS,
     HOOKS,
     LOAD_FRAME,
     MEMBERS,
@@ -58,6 +60,13 @@ def test_every_attribute_we_name_exists() -> None:
     assert hasattr(nn.Module, modules.APPLY)
     assert hasattr(nn.Module, LOAD_FRAME)
     assert hasattr(nn.parallel.DistributedDataParallel, modules.SYNC_BUFFERS)
+
+
+def test_buffers_and_forward_hooks_are_held_by_these_attributes() -> None:
+    layer = nn.BatchNorm1d(2)
+    assert getattr(layer, BUFFERS) is own_buffers(layer)
+    hooks = {layer.register_forward_hook(lambda *_: None).id, layer.register_forward_pre_hook(lambda *_: None).id}
+    assert {each for name in FORWARD_HOOKS for each in getattr(layer, name)} == hooks
 
 
 def test_has_forward_hooks() -> None:

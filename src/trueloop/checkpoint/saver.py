@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, final
 
-from trueloop.checkpoint.plan import name_of, obsolete, step_of
+from trueloop.checkpoint.plan import name_of, obsolete
 from trueloop.checkpoint.store import Store
 from trueloop.errors import CannotSave
 
@@ -93,7 +93,3 @@ class Saver:
         if self._thread is not None:
             self._thread.join()
             self._thread = None
-
-    def newest_step(self) -> int | None:
-        names = self.store.names()
-        return step_of(names[-1]) if names else None

@@ -104,7 +104,7 @@ class _Recorder(Hook):
         self.loss: float | None = None
         self.norm: float | None = None
 
-    def heard(self, event: Event) -> None:
+    def event_emitted(self, event: Event) -> None:
         if isinstance(event, NotFinite):
             self.events.append(event)
 

@@ -87,7 +87,7 @@ class NoMemoryGrowth(Claim):
         return self.by_lines(log, log if again is None else read_log(again))
 
     def result(self, log: MemoryLog) -> Proof | None:
-        """None: the process grows, and the line is not known yet."""
+        """None: the process grows, and the line is still unknown."""
         facts = _facts(log)
         if (hooks := growth_of(log.hooks)) and log.hooked is not None:
             return self._grown(hooks, "registered hooks", log.hooked, facts, KEEPS_HOOKS)

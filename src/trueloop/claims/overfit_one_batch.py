@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, final
 import torch
 
 from trueloop.claims.claim import Claim
-from trueloop.claims.same_batch import SameBatch, read_same_batch
+from trueloop.claims.same_batch import LEARNED, SameBatch, read_same_batch
 from trueloop.claims.subject import RecipeSubject, ScriptSubject
 from trueloop.claims.training_step import apply_update, backward, first_samples, select_samples, without_dropout
 from trueloop.data.source import Batch, size_of, tensors_in
@@ -27,7 +27,6 @@ __all__ = ["OverfitOneBatch"]
 
 SAMPLES: Final = 8  # few: a model of any size can memorize them, within seconds
 STEPS: Final = 300
-LEARNED: Final = 0.02  # share of the first loss that counts as about zero
 FELL: Final = 0.01  # share of the first loss by which a loss without a known floor must fall
 MEMORIZED: Final = 0.2  # share of that fall by which other samples' targets must be worse
 NOISE: Final = 10  # last steps of a forward that draws, of which the lowest loss counts
@@ -55,7 +54,7 @@ class OverfitOneBatch(Claim):
         others = [] if first.learned else [_try(subject, factor) for factor in RATES[1:]]
         if first.first <= 0:
             evidence = {"first_loss": first.first}
-            return self.unproved(f"the first loss is {first.first:.3g}: its lower limit is not known", evidence)
+            return self.unproved(f"the first loss is {first.first:.3g}: its lower limit is unknown", evidence)
         facts: dict[str, object] = {"first_loss": first.first, "last_loss": first.last}
         facts |= {"steps": first.steps, "samples": first.samples}
         where = f"in {first.steps} steps on the same {first.samples} samples"
@@ -98,7 +97,7 @@ class OverfitOneBatch(Claim):
         """A loss that stays high fails only if it could be zero, has stopped falling, and the targets matter to it."""
         first, fall, exchanged = best.losses[0], best.losses[0] - best.last, best.exchanged
         if first <= 0 or not math.isfinite(best.last):
-            return self.unproved(f"{said}: the lower limit of this loss is not known", facts)
+            return self.unproved(f"{said}: the lower limit of this loss is unknown", facts)
         if best.steps < ENOUGH:
             return self.unproved(f"{said}: too few steps ({best.error or 'the script ended'})", facts)
         knows = exchanged is not None and exchanged - best.last >= max(MEMORIZED * fall, FELL * first)
@@ -106,13 +105,11 @@ class OverfitOneBatch(Claim):
             if exchanged is None or exchanged < KNOWN * best.last:
                 return self.fails(said, facts, self.likely_first(*([NO_GRADIENT] if fall < FELL * first else [])))
         elif not best.reaches_zero and knows and fall >= FELL * first:
-            return self.holds(
-                f"{said} (its floor is not known; with the targets exchanged it is {exchanged:.3g})", facts
-            )
+            return self.holds(f"{said} (its floor is unknown; with the targets exchanged it is {exchanged:.3g})", facts)
         elif not best.draws and fall < FELL * first and not knows and not best.ignores_targets:
             return self.fails(said, facts, self.likely_first(NO_GRADIENT))
         return self.unproved(
-            f"{said}: the lower limit of this loss, or the number of steps it needs, is not known", facts
+            f"{said}: the lower limit of this loss, or the number of steps it needs, is unknown", facts
         )
 
     def _without_known_floor(self, first: _Try, facts: dict[str, object], where: str) -> Proof:
@@ -124,10 +121,10 @@ class OverfitOneBatch(Claim):
         if fall < FELL * abs(first.first):
             return self.fails(said, facts | first.state, self.likely_first(NO_GRADIENT))
         if exchanged - first.last >= MEMORIZED * fall:
-            more = f"the floor of a loss of your own is not known; with the targets exchanged it is {exchanged:.3g}"
+            more = f"the floor of a loss of your own is unknown; with the targets exchanged it is {exchanged:.3g}"
             return self.holds(f"{said} ({more})", facts)
         return self.unproved(
-            f"{said}: the lower limit of a loss of your own is not known, and other targets fit as well", facts
+            f"{said}: the lower limit of a loss of your own is unknown, and other targets fit as well", facts
         )
 
 

@@ -35,9 +35,9 @@ from trueloop.taps.place import here
 from trueloop.taps.tap import Patch, undone_after
 from trueloop.torch_private.dataloader import LoaderIterator, iterated_dataset
 
-__all__ = ["SameBatch", "read_same_batch"]
+__all__ = ["LEARNED", "SameBatch", "read_same_batch"]
 
-LEARNED: Final = 0.02  # share of the first loss that is enough
+LEARNED: Final = 0.02  # share of the first loss that counts as about zero
 WITHOUT_STEP: Final = 1000  # batches that are handed out without a step: the script is evaluating
 TARGETS: Final = ("labels", "label", "targets", "target", "y")  # names in a dict
 ZERO_FLOOR: Final = ("NllLoss", "MseLoss", "SmoothL1Loss", "HuberLoss", "L1Loss")  # functions that can reach zero
@@ -257,7 +257,7 @@ def _with_one_target(batch: Any) -> Any:
 
 
 def _with_targets(batch: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """The batch itself where it is not known what the targets are."""
+    """The batch itself where it is unknown what the targets are."""
 
     def changed(value: Any) -> Any:
         return change(value) if isinstance(value, Tensor) and value.dim() else value

@@ -4,8 +4,6 @@ A script that resumes loads what it saved last and takes the remaining steps. It
 weights before it are those before some step of the undisturbed run. From there on every step must be bit-identical.
 """
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass
 from pathlib import Path

@@ -7,8 +7,6 @@ A finding is known if its fingerprint is listed. A JSON report (`--output findin
 can be a baseline.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Collection
@@ -48,7 +46,7 @@ class Baseline:
         return replace(verdict, findings=new, known=len(verdict.findings) - len(new), baseline=self.shown)
 
     def may_know(self, finding: Finding) -> bool:
-        """While the run continues: the number of a finding that looks like another one is known at the end only."""
+        """While the run continues: the number of a finding that looks like a second one is known at the end only."""
         return fingerprint(finding) in self.names
 
 

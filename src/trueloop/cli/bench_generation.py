@@ -1,7 +1,5 @@
 """`trueloop bench RUN --generate --batch 1,8`: how fast a language model of a run writes."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from functools import partial

@@ -16,7 +16,7 @@ from trueloop.checkpoint.sharded import TensorPieces, group_of, is_sharded, read
 from trueloop.checkpoint.store import Folder
 from trueloop.cli.deliver import Delivery
 from trueloop.cli.named_run import path_of_run
-from trueloop.cli.options import Parser, one_of
+from trueloop.cli.options import Parser, offer, one_of
 from trueloop.errors import BadCheckpoint, Misuse, did_you_mean
 from trueloop.results.check import ExitCode
 from trueloop.results.document import Column, Document, Facts, Item, Items, Part, Table
@@ -32,7 +32,7 @@ TENSOR: Final = (Column("tensor", "name"), Column("shape", "shape"), Column("dty
 
 def parser() -> Parser:
     made = Parser("checkpoint", "show|verify|convert PATH [options]", ABOUT)
-    made.add_argument("action", nargs="?", metavar="ACTION", help=" | ".join(ACTIONS))
+    offer(made.add_argument("action", nargs="?", metavar="ACTION", help=" | ".join(ACTIONS)), ACTIONS)
     made.add_argument("path", nargs="?", type=Path, metavar="PATH", help="a run, a folder of checkpoints, or one")
     made.add_argument("--to", type=Path, metavar="FILE", help="convert: FILE.safetensors or FILE.pt")
     which = "convert: ema | model (default: the evaluated weights, so the moving average if there is one)"

@@ -14,7 +14,7 @@ from trueloop.errors import Misuse
 from trueloop.report.units import duration, number
 from trueloop.results.document import Code, Column, Document, Item, Items, Table, Text
 from trueloop.results.plain import as_plain
-from trueloop.session.comparison import Comparison, Parting, compared
+from trueloop.session.comparison import Comparison, compared
 from trueloop.session.folder import find_run
 from trueloop.session.verdict import verdict_of
 
@@ -71,21 +71,11 @@ def _shown(name: str, value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _sentence(first: str, parting: Parting) -> str:
-    if not parting.compared:
-        return f"{parting.other} and {first}: no loss was logged for the same steps by both."
-    if parting.step is None:
-        return f"{parting.other} and {first}: bit-identical in all {parting.compared:,} losses that both logged."
-    word = "training" if parting.kind == "train" else "validation"
-    why = f"{parting.other} and {first}: the {word} loss differs from step {parting.step:,} on:"
-    return f"{why} {parting.there!r} and {parting.here!r} ({parting.there - parting.here:+.3g})."
-
-
 def _sentences(comparison: Comparison) -> list[str]:
     """Which is better, by how much against the noise; and from which step on the losses differ."""
     verdict = verdict_of(comparison.runs)
     known = [text for text in (verdict.text, verdict.advice, verdict.method) if text]
-    return known + [_sentence(comparison.labels[0], each) for each in comparison.partings]
+    return known + [each.sentence(comparison.labels[0]) for each in comparison.partings]
 
 
 # -- formats --

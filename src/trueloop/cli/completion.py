@@ -1,14 +1,16 @@
 """`trueloop completion bash|zsh`: a completion script for the shell, written by shtab."""
 
 import argparse
+from collections.abc import Iterable
 from importlib import import_module
 from typing import Any, Final
 
 from trueloop.cli.main import VERBS, module_name
-from trueloop.cli.options import Parser, one_of
+from trueloop.cli.options import OneOf, Parser, one_of
 from trueloop.errors import MissingExtra, Misuse
 from trueloop.labs.catalogue import all_labs
 from trueloop.recipes.catalogue import bundled
+from trueloop.rules.catalogue import all_rules
 
 __all__ = ["completion", "parser"]
 
@@ -19,14 +21,10 @@ ABOUT: Final = """Print a completion script. To install it:
   trueloop completion zsh > ~/.zfunc/_trueloop      (a folder of your $fpath)"""
 FOLDERS: Final = ("DIR", "FOLDER", "RUN")
 FILES: Final = ("FILE", "TABLE", "PATH", "SCRIPT", "ARTIFACT", "ARTIFACT|URL", "ARTIFACT|RUN", "WHICH")
-TAKE_SCRIPTS: Final = (
-    "check",
-    "try",
-    "profile",
-    "probe",
-    "ready",
-    "launch",
-)  # Their target is not declared to their parser
+# Their target is not declared to their parser
+TAKE_SCRIPTS: Final = ("check", "fix", "try", "profile", "probe", "ready", "launch")
+OFTEN: Final = {"--device": ("cpu", "cuda"), "--checkpoint": ("best", "last")}
+"""Options that take other words too, and words that are often meant."""
 
 
 def parser() -> Parser:
@@ -51,16 +49,24 @@ def _all_verbs(shtab: Any) -> argparse.ArgumentParser:
     """One parser with a subparser per verb; every value says what the shell may offer for it."""
     root = argparse.ArgumentParser("trueloop")
     verbs = root.add_subparsers()
+    rules = [name for rule in all_rules() for name in (rule.code, rule.name)]
+    known = {"RECIPE": bundled(), "LAB": all_labs(), "RULES": rules, "RULE|WORD": rules}
     for verb, text in VERBS.items():
         own: Parser = import_module(f"trueloop.cli.{module_name(verb)}").parser()
         if verb in TAKE_SCRIPTS:
             own.add_argument("target", nargs="*", metavar="SCRIPT", help="a script, a recipe or a run")
         for action in own._actions:
-            if action.metavar == "RECIPE":
-                action.choices = bundled()
-            elif action.metavar == "LAB":
-                action.choices = list(all_labs())
+            if words := _words(action) or known.get(str(action.metavar)):
+                action.choices = list(words)
             elif action.metavar in FOLDERS or action.metavar in FILES:
                 vars(action)["complete"] = shtab.DIR if action.metavar in FOLDERS else shtab.FILE
         verbs.add_parser(verb, help=text, parents=[own], add_help=False, prog=own.prog)
     return root
+
+
+def _words(action: argparse.Action) -> Iterable[str]:
+    """The values that an option declares."""
+    if isinstance(action.type, OneOf):
+        return action.type.words
+    often = (words for name, words in OFTEN.items() if name in action.option_strings)
+    return vars(action).get("offered") or next(often, ())

@@ -1,7 +1,5 @@
 """`trueloop env`: versions, devices and installed extras, to paste into a bug report."""
 
-from __future__ import annotations
-
 import os
 import platform
 from typing import Any, Final

@@ -3,14 +3,17 @@
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from trueloop.cli.options import NO_COLOR, Parser
+from trueloop.cli.deliver import Delivery
+from trueloop.cli.options import Parser
 from trueloop.errors import Misuse, did_you_mean
 from trueloop.finding import Severity
+from trueloop.results.document import Code, Column, Document, Part, Table, Text
 from trueloop.rules.catalogue import all_rules
 from trueloop.rules.page_blocks import FAMILY, blocks, sentence
 from trueloop.rules.rule import Rule
@@ -24,6 +27,14 @@ WIDEST: Final = 100  # Columns of prose, at most
 _PAGE_NAME: Final = re.compile(r"[A-Z]{3}\d{3}\.md")
 
 Line = list[tuple[str, str]]  # (text, style) after one another; the styles are for terminals
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Rules to show, in groups: the page of a rule that is alone, a table of several."""
+
+    groups: list[list[type[Rule]]]
+    note: str = ""
 
 
 def rule_page(rule: type[Rule]) -> str:
@@ -60,30 +71,39 @@ def _fenced(code: str) -> list[str]:
 
 
 def parser() -> Parser:
-    made = Parser("explain", ("RULE|WORD ...", "--all [--output DIR]"), ABOUT)
+    made = Parser("explain", ("RULE|WORD ... [options]", "--all [--output DIR]"), ABOUT)
     add = made.add_argument
     help = "GRD101, gradients-never-cleared, GRD; or words to search: softmax"
     add("words", nargs="*", metavar="RULE|WORD", help=help)
     add("--all", action="store_true", help="list every rule")
-    add("--output", metavar="DIR", type=Path, help="with --all: write a Markdown page per rule, and an index")
-    add("--no-color", action="store_true", help=NO_COLOR)
+    made.add_report_options(quiet="")
+    made.epilog = "--all --output DIR writes a Markdown page per rule, and an index, into this folder."
     return made
 
 
 def explain(arguments: list[str]) -> int:
     options = parser().parse_all(arguments)
-    if options.output is not None and not options.all:
-        raise Misuse("--output writes the pages of all rules: add --all. Nothing was written.")
     if options.all and options.words:
         raise Misuse(f"Either --all or {' '.join(options.words)}, not both.")
-    if options.output is not None:
-        print(f"{write_pages(options.output)} pages in {options.output}")
+    if options.all and options.format is None and (folders := [Path(name) for name in options.output if _is_dir(name)]):
+        for folder in folders:
+            print(f"{write_pages(folder)} pages in {folder}")
         return 0
     if not (options.all or options.words):
         words = "`trueloop explain GRD101`, `trueloop explain softmax`, or `trueloop explain --all`"
         raise Misuse(f"Which rule? Type {words}.")
-    _print(_table(all_rules()) if options.all else _answer(options.words), color=not options.no_color)
+    delivery = Delivery(options)
+    answer = Answer([list(all_rules())]) if options.all else _answer(options.words)
+    if delivery.in_terminal:
+        _print(_lines(answer), color=delivery.color)
+    else:
+        texts = {"text": lambda: "\n".join(_plain_lines(_lines(answer)))}
+        delivery.deliver_text(texts, lambda: _document(answer))
     return 0
+
+
+def _is_dir(name: str) -> bool:
+    return Path(name).is_dir() or not Path(name).suffix
 
 
 def write_pages(folder: Path) -> int:
@@ -104,20 +124,18 @@ def write_pages(folder: Path) -> int:
 # -- what to show --
 
 
-def _answer(words: list[str]) -> list[Line]:
-    """The page of each rule, or the list of each family; otherwise the rules that mention all words."""
+def _answer(words: list[str]) -> Answer:
+    """Each rule, or each family; otherwise the rules that mention all words."""
     named = [_named(word) for word in words]
     if all(named):
-        return [line for rules in named for line in (_page(rules[0]) if len(rules) == 1 else _table(rules))]
+        return Answer(named)
     found = search(words)
     if not found:
         known = [each for rule in all_rules() for each in (rule.code, rule.name)]
         near = did_you_mean(words[0], known) if len(words) == 1 else ""
         raise Misuse(f"No rule mentions {' and '.join(map(repr, words))}.{near} `trueloop explain --all` lists all.")
-    if len(found) == 1:
-        return _page(found[0])
     count = f"{len(found)} rules mention {' and '.join(words)}. `trueloop explain CODE` shows a page."
-    return [*_table(found), [], [(count, "")]]
+    return Answer([found], count if len(found) > 1 else "")
 
 
 def _named(word: str) -> list[type[Rule]]:
@@ -138,6 +156,14 @@ def search(words: Iterable[str]) -> list[type[Rule]]:
 
     found = [(rank, rule.code, rule) for rule in all_rules() if (rank := ranked(rule)) is not None]
     return [rule for _, _, rule in sorted(found, key=lambda each: each[:2])]
+
+
+# -- as text --
+
+
+def _lines(answer: Answer) -> list[Line]:
+    lines = [line for rules in answer.groups for line in (_page(rules[0]) if len(rules) == 1 else _table(rules))]
+    return [*lines, [], [(answer.note, "")]] if answer.note else lines
 
 
 def _table(rules: Iterable[type[Rule]]) -> list[Line]:
@@ -168,7 +194,7 @@ def _page(rule: type[Rule]) -> list[Line]:
 
 def _print(lines: list[Line], *, color: bool) -> None:
     if not (sys.stdout.isatty() and color and not os.environ.get("NO_COLOR")):
-        print("\n".join("".join(text for text, _ in line).rstrip() for line in lines))
+        print("\n".join(_plain_lines(lines)))
         return
     from rich.console import Console  # a tenth of a second: only for terminals
     from rich.text import Text
@@ -176,3 +202,35 @@ def _print(lines: list[Line], *, color: bool) -> None:
     console = Console(highlight=False, emoji=False, markup=False)
     for line in lines:
         console.print(Text.assemble(*line), width=min(console.width, WIDEST) if len(line) == 1 else None)
+
+
+def _plain_lines(lines: list[Line]) -> Iterator[str]:
+    return ("".join(text for text, _ in line).rstrip() for line in lines)
+
+
+# -- as a document --
+
+
+def _document(answer: Answer) -> Document:
+    parts = [part for rules in answer.groups for part in _parts(rules)]
+    rules = [_plain_rule(rule) for group in answer.groups for rule in group]
+    return Document("Rules of trueloop", tuple(parts), data={"rules": rules})
+
+
+def _parts(rules: list[type[Rule]]) -> Iterator[Part]:
+    if len(rules) > 1:
+        columns = tuple(map(Column, ("code", "name", "severity", "what is wrong")))
+        yield Table("", columns, tuple((rule.code, rule.name, rule.severity.word, sentence(rule)) for rule in rules))
+        return
+    [rule] = rules
+    yield Text(sentence(rule), label=rule.severity.word, title=f"{rule.code} {rule.name}")
+    for heading, section in rule.page().sections.items():
+        for index, block in enumerate(blocks(section)):
+            title = "" if index else heading
+            yield Code(block.text, "python", title=title) if block.code else Text(block.text, title=title)
+    yield Code(f"...  # trueloop: allow[{rule.name}]", "python", title="Allow it")
+
+
+def _plain_rule(rule: type[Rule]) -> dict[str, object]:
+    about = {"code": rule.code, "name": rule.name, "severity": rule.severity.word, "sentence": sentence(rule)}
+    return {**about, "sections": dict(rule.page().sections), "explained_by": list(rule.explained_by)}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trueloop.cli.deliver import Delivery
-from trueloop.cli.options import Parser, number, whole_number
+from trueloop.cli.options import Parser, number, offer, whole_number
 from trueloop.errors import Misuse
 from trueloop.export.catalogue import TARGETS, find_exporter
 from trueloop.export.device import parse_device
@@ -40,7 +40,7 @@ first differing layer is named."""
 def parser() -> Parser:
     made = Parser("export", "RUN --to TARGET [options]", ABOUT)
     add = made.add_argument
-    add("--to", metavar="TARGET", help=" | ".join(TARGETS))
+    offer(add("--to", metavar="TARGET", help=" | ".join(TARGETS)), TARGETS)
     tolerance = number("a number, 0 or more, as in 1e-4", least=0)
     add("--tolerance", metavar="E", type=tolerance, help="output tolerance (1e-4)")
     add("--device", type=parse_device, default="cpu", help="where to verify; target of aoti: cpu | cuda | cuda:N")

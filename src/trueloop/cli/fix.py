@@ -1,25 +1,28 @@
 """`trueloop fix SCRIPT ...`: write the fixes that can be written mechanically, run again, report which findings are
 gone."""
 
-from __future__ import annotations
-
+import argparse
 import json
 import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from trueloop.cli.baseline import EMPTY
 from trueloop.cli.check import add_rule_choice, program_of
+from trueloop.cli.deliver import Delivery
 from trueloop.cli.options import Parser, whole_number
 from trueloop.doctor.allow import chosen_rules
 from trueloop.errors import CannotSave, Misuse
-from trueloop.experiment.fixes import split_module
+from trueloop.experiment.fixes import progress, split_module
 from trueloop.report.patch import patched_files
 from trueloop.results.check import ExitCode, counted
+from trueloop.results.document import Code, Document, Item, Items, Part
 from trueloop.rules.catalogue import find_rule
 from trueloop.usercode.rewrite_file import rewrite_file
 from trueloop.usercode.settings import load_settings
@@ -32,7 +35,9 @@ ABOUT: Final = """Run a script under `check`, write the fixes that can be writte
 diff, run it again, and report which findings are gone.
 
 Without --unsafe only fixes that leave the trained weights as they are: `no_grad` around an evaluation, pinned memory.
-With it also fixes that change the result on purpose: `zero_grad()`, a softmax too many, a missing shuffle."""
+With it also fixes that change the result on purpose: `zero_grad()`, a softmax too many, a missing shuffle.
+
+Options of trueloop stand before SCRIPT. If the script has an option of the same name, write `--` before SCRIPT."""
 
 Files = dict[str, tuple[list[str], list[str]]]  # Name -> its lines before and after
 
@@ -41,9 +46,11 @@ def parser() -> Parser:
     made = Parser("fix", USAGE, ABOUT)
     made.add_argument("-m", metavar="MODULE", help="run a module, like python -m")
     made.add_argument("--unsafe", action="store_true", help="also fixes that change the result of the training")
-    made.add_argument("--diff", action="store_true", help="print the diff only; write nothing, and do not run again")
+    dry = "print the diff only; write nothing, and do not run again"
+    made.add_argument("--diff", dest="dry_run", action="store_true", help=dry)
     made.add_argument("--steps", metavar="N", type=whole_number(), help="end each run after N optimizer steps")
     add_rule_choice(made)
+    made.add_report_options(quiet="no progress, only the report")
     return made
 
 
@@ -69,8 +76,33 @@ class Report:
         return ExitCode.FINDINGS if wrong else ExitCode.CLEAN
 
 
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What was done about the findings."""
+
+    exit_code: int
+    remark: str
+    fixes: tuple[tuple[dict[str, Any], str], ...] = ()
+    """Each finding with a fix, and what became of it: proposed, gone, still found, put back."""
+    new: tuple[dict[str, Any], ...] = ()  # Findings of the second run alone
+
+    def lines(self) -> Iterator[str]:
+        """What the second run shows."""
+        for each, state in self.fixes:
+            if state in SIGNS:
+                yield f"{SIGNS[state]} {_name(each)}: {state}"
+        yield from (f"! {_name(each)}: new" for each in self.new)
+
+    def plain(self) -> dict[str, Any]:
+        fixes = [{**each, "state": state} for each, state in self.fixes]
+        return {"remark": self.remark, "fixes": fixes, "new": list(self.new)}
+
+
+SIGNS: Final = {"gone": "✓", "still found": "✗"}
+
+
 def fix(arguments: list[str]) -> int:
-    options, target = parser().split(arguments)
+    options, target = parser().split(arguments, strict=True)
     if not target:
         raise Misuse("Which script? Nothing was run: type `trueloop fix train.py`, with options before it.")
     if "RANK" in os.environ:
@@ -79,38 +111,54 @@ def fix(arguments: list[str]) -> int:
     chosen_rules(load_settings(Path.cwd()), options.select, options.ignore)
     if program_of(target, "fix").notebook is not None:
         raise Misuse("Fixes of a notebook cannot be written. Nothing was run: `trueloop check` shows them.")
-    rules = [word for name in ("select", "ignore") for rule in getattr(options, name) for word in (f"--{name}", rule)]
-    steps = [] if options.steps is None else ["--steps", str(options.steps)]
-    words = [*rules, *steps, *_target(target)]
-    _say("checking the script")
+    delivery, say = Delivery(options), progress(options.quiet)
+    words = _words(options, target)
+    say("checking the script.")
     before = _check(words)
     if isinstance(before, int):
         return before
     chosen = [each for each in before.fixes() if options.unsafe or not each["code"] or _keeps_result(each["code"])]
     files, left_out = patched_files([each["diff"] for each in chosen])
     applied = [each for index, each in enumerate(chosen) if index not in left_out]
-    for name, (old, new) in files.items():
-        print(unified(full_path(name), old, new), end="")
-    sys.stdout.flush()
-    if options.diff or not files:
-        _say(_remark(before, len(applied), len(left_out), unsafe=options.unsafe))
-        return ExitCode.FINDINGS if files else before.exit_code()
-    _write(files)
-    _say("checking it again, with the fixes")
+    diff = "".join(unified(full_path(name), old, new) for name, (old, new) in files.items())
+    if delivery.in_terminal:
+        print(diff, end="", flush=True)
+    remark = partial(_remark, overlapping=len(left_out), unsafe=options.unsafe)
+    if options.dry_run or not files:
+        code = ExitCode.FINDINGS if files else before.exit_code()
+        outcome = Outcome(code, remark(before, len(applied)), tuple((each, "proposed") for each in applied))
+    else:
+        _write(files)
+        say("checking it again, with the fixes.")
+        outcome = _second_run(before, words, applied, files, remark)
+    _deliver(outcome, diff, delivery)
+    return outcome.exit_code
+
+
+def _second_run(
+    before: Report, words: list[str], applied: list[dict[str, Any]], files: Files, remark: Callable[[Report, int], str]
+) -> Outcome:
     after = _check(words)
     if isinstance(after, int) or (after.failure and not before.failure):
         _write({name: (new, old) for name, (old, new) in files.items()})
         why = f" ({after.failure})" if isinstance(after, Report) else ""
-        _say(f"the script fails with the fixes{why}. {', '.join(files)} were put back as before")
-        return ExitCode.FINDINGS
-    _tell(before, after, applied)
-    _say(_remark(after, 0, len(left_out), unsafe=options.unsafe))
-    return after.exit_code()
+        failed = f"the script fails with the fixes{why}. {', '.join(files)} were put back as before"
+        return Outcome(ExitCode.FINDINGS, failed, tuple((each, "put back") for each in applied))
+    left, known, codes = after.named(), before.named(), {each["code"] for each in applied}
+
+    def is_left(each: dict[str, Any]) -> bool:
+        return each["fingerprint"] in left if "fingerprint" in each else after.crash is not None
+
+    states = tuple((each, "still found" if is_left(each) else "gone") for each in applied)
+    new = tuple(each for name, each in left.items() if name not in known and each["code"] not in codes)
+    return Outcome(after.exit_code(), remark(after, 0), states, new)
 
 
-def _target(target: list[str]) -> list[str]:
-    """`--`: what follows a script is the script's, without a hint."""
-    return target if target[0].startswith("-m") else ["--", *split_module(target)]
+def _words(options: argparse.Namespace, target: list[str]) -> list[str]:
+    """For `check`. `--`: what follows a script is the script's, without a hint."""
+    rules = [word for name in ("select", "ignore") for rule in getattr(options, name) for word in (f"--{name}", rule)]
+    steps = [] if options.steps is None else ["--steps", str(options.steps)]
+    return [*rules, *steps, "--", *split_module(target)]
 
 
 def _keeps_result(code: str) -> bool:
@@ -154,15 +202,21 @@ def _write(files: Files) -> None:
 # -- what is reported --
 
 
-def _tell(before: Report, after: Report, applied: list[dict[str, Any]]) -> None:
-    left = after.named()
-    for each in applied:
-        still = each["fingerprint"] in left if "fingerprint" in each else after.crash is not None
-        print(f"{'✗' if still else '✓'} {_name(each)}: {'still found' if still else 'gone'}")
-    known = before.named()
-    for name, finding in left.items():
-        if name not in known and not any(finding["code"] == each["code"] for each in applied):
-            print(f"! {_name(finding)}: new")
+def _deliver(outcome: Outcome, diff: str, delivery: Delivery) -> None:
+    if delivery.in_terminal:
+        print(*outcome.lines(), sep="\n", end="\n" if any(outcome.lines()) else "", flush=True)
+        print(f"trueloop: {outcome.remark}.", file=sys.stderr, flush=True)
+        return
+    text = "\n".join([diff, *outcome.lines(), f"{outcome.remark}."]).lstrip("\n")
+    delivery.deliver_text({"text": lambda: text}, lambda: _document(outcome, diff))
+
+
+def _document(outcome: Outcome, diff: str) -> Document:
+    states = [*outcome.fixes, *((each, "new") for each in outcome.new)]
+    items = tuple(Item(state, _name(each), "good" if state == "gone" else "warning") for each, state in states)
+    parts: list[Part] = [Items("Findings", items)] if items else []
+    parts += [Code(diff, "diff", title="Diff")] if diff else []
+    return Document("Fixes", tuple(parts), closing=(outcome.remark,), data={"diff": diff, **outcome.plain()})
 
 
 def _name(each: dict[str, Any]) -> str:
@@ -170,7 +224,7 @@ def _name(each: dict[str, Any]) -> str:
     return f"{each['code']} {each['name']}".strip() + place
 
 
-def _remark(report: Report, ready: int, overlapping: int, *, unsafe: bool) -> str:
+def _remark(report: Report, ready: int, *, overlapping: int, unsafe: bool) -> str:
     """What is left: fixes that change the result, fixes on the same lines, findings without a fix."""
     hidden = 0 if unsafe else sum(bool(each["code"]) and not _keeps_result(each["code"]) for each in report.fixes())
     total = len(report.findings) + (report.crash is not None)
@@ -186,7 +240,3 @@ def _remark(report: Report, ready: int, overlapping: int, *, unsafe: bool) -> st
         [f"{bare} without a fix that can be written mechanically: `trueloop check` shows what to do"] if bare else []
     )
     return "; ".join(parts)
-
-
-def _say(text: str) -> None:
-    print(f"trueloop: {text}.", file=sys.stderr, flush=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trueloop.cli.deliver import deliver, writable, write_file
 from trueloop.cli.inspect_layer import LayerSubject, inspect_layer
 from trueloop.cli.named_run import is_run, path_of_run, recipe_or_run
-from trueloop.cli.options import Parser, shape, whole_number
+from trueloop.cli.options import Parser, offer, shape, whole_number
 from trueloop.cli.recipe_options import add_recipe_options, unknown_recipe
 from trueloop.errors import Misuse, did_you_mean
 from trueloop.recipe.recipe import DataRequest, Recipe
@@ -57,7 +57,7 @@ SAMPLES: Final = 16  # Samples of a batch that are shown one by one
 
 def parser() -> Parser:
     made = Parser("inspect", USAGE, ABOUT)
-    made.add_argument("kind", nargs="?", metavar="WHAT", help=" | ".join(EXAMPLES))
+    offer(made.add_argument("kind", nargs="?", metavar="WHAT", help=" | ".join(EXAMPLES)), EXAMPLES)
     made.add_argument("words", nargs="*", metavar="WHICH", help="a recipe, a run, a file (or `tabular TABLE`)")
     help = f"batch: samples shown one by one ({SAMPLES})"
     made.add_argument("--samples", metavar="N", type=whole_number(), default=SAMPLES, help=help)
@@ -221,7 +221,7 @@ def _ops(options: argparse.Namespace) -> Document:
     if (model := _own_model(options)) is not None:
         if options.input is None:
             typed = f"type `trueloop inspect ops {options.words[0]} --input 8x3x32x32`, or 8x128:int64"
-            raise Misuse(f"{options.words[0]} is called once, and its inputs are not known. Nothing was run: {typed}.")
+            raise Misuse(f"{options.words[0]} is called once, and its inputs are unknown. Nothing was run: {typed}.")
         return inspect_ops(model, plain_step(model, _zeros(options.input)), options.words[0])
     parts = _parts(options, program="eager", compile="off")
     return inspect_ops(parts.model, recipe_step(parts), f"the model of {' '.join(options.words)}")

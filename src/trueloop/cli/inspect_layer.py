@@ -66,5 +66,5 @@ def _inputs(options: argparse.Namespace, subject: LayerSubject) -> Any:
         return prepared(read_batch(Path(options.inputs[0])), subject.model, subject.prepare)
     if subject.batch is None:
         typed = "add `--input 8x3x32x32` (zeros), or `--inputs batch.npy`"
-        raise Misuse(f"{subject.title} is called once, and its inputs are not known. Nothing was run: {typed}.")
+        raise Misuse(f"{subject.title} is called once, and its inputs are unknown. Nothing was run: {typed}.")
     return prepared(subject.batch, subject.model)

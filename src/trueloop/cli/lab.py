@@ -1,7 +1,5 @@
 """`trueloop lab [NAME [FILE]]`: questions that this machine answers, and exercises that are checked."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

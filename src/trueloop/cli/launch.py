@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trueloop.cli.deliver import write_file
-from trueloop.cli.options import Parser
+from trueloop.cli.options import Parser, offer
 from trueloop.cli.processes import refuse_inside, start, this_machine
 from trueloop.errors import Misuse, NoSuchScript, did_you_mean
 from trueloop.parallel.launch import WAIT, planned
@@ -44,7 +44,7 @@ def parser() -> Parser:
     add("--restarts", metavar="K", type=int, default=0, help="restarts of all processes when one fails (0)")
     add("--every-rank", action="store_true", help="show the output of all processes, not only of the first")
     add("--dry-run", action="store_true", help="print what would be launched, and run nothing")
-    add("--print", metavar="TARGET", help=f"write a file to submit instead: {' | '.join(TARGETS)}")
+    offer(add("--print", metavar="TARGET", help=f"write a file to submit instead: {' | '.join(TARGETS)}"), TARGETS)
     add("--output", metavar="FILE", type=Path, help="with --print: the file (default: stdout)")
     add("-m", action="store_true", help=argparse.SUPPRESS)
     return made

@@ -1,7 +1,5 @@
 """`trueloop mcp`: a server of the Model Context Protocol over stdin and stdout, for coding agents."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from functools import partial, wraps
 from importlib import import_module

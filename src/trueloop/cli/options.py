@@ -9,6 +9,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
@@ -21,7 +22,8 @@ from trueloop.session.hang_timeout import HANG_AFTER, hang_after, parse_seconds
 from trueloop.trust.made_here import TRUST
 from trueloop.usercode.settings import Settings
 
-__all__ = ["NO_COLOR", "Parser", "bandwidth", "duration", "number", "one_of", "shape", "share", "size", "whole_number"]
+__all__ = ["NO_COLOR", "OneOf", "Parser", "bandwidth", "duration", "number", "offer", "one_of", "shape", "share"]
+__all__ += ["size", "whole_number"]
 
 WIDEST: Final = 100  # Columns of help, at most
 Parsed = tuple[argparse.Namespace, list[str]]  # Our options, and the other words
@@ -93,8 +95,11 @@ class Parser(argparse.ArgumentParser):
                 self.refuse(word)
         return known, words, arguments[len(ours) + 1 :]
 
-    def split(self, words: list[str], is_script: Callable[[str], bool] = lambda _: True) -> Parsed:
-        """Our options, and the target. What follows a script is the script's; otherwise options stand anywhere."""
+    def split(
+        self, words: list[str], is_script: Callable[[str], bool] = lambda _: True, *, strict: bool = False
+    ) -> Parsed:
+        """Our options, and the target. What follows a script is the script's; otherwise options stand anywhere.
+        `strict`: one of our options after a script is refused, for verbs that write into the user's files."""
         at = 0
         while at < len(words) and words[at].startswith("-") and words[at] not in ("-", "--"):
             name, sign, _ = words[at].partition("=")
@@ -111,17 +116,17 @@ class Parser(argparse.ArgumentParser):
         if target and not target[0].startswith("-") and not is_script(target[0]):
             return self.parse_words(words)[:2]
         parsed = self.parse_args(own)
-        self._hint(own, target)
+        self._check_order(own, target, strict)
         return parsed, target
 
     def _takes_value(self, name: str) -> bool:
         return name in self._option_string_actions and self._option_string_actions[name].nargs is None
 
-    def _hint(self, own: list[str], target: list[str]) -> None:
+    def _check_order(self, own: list[str], target: list[str], strict: bool) -> None:
         """An option of trueloop after the script goes to the script. It may be the script's own; the user must know."""
-        moved: list[str] = []
-        kept: list[str] = []
-        rest = iter(target[1:])
+        at = 2 if target[:1] == ["-m"] else 1
+        script, moved, kept = target[:at], [], []
+        rest = iter(target[at:])
         for word in rest:
             name, sign, _ = word.partition("=")
             if word == "--":
@@ -130,10 +135,16 @@ class Parser(argparse.ArgumentParser):
                 kept.append(word)
             else:
                 moved += [word, *([] if sign or not self._takes_value(name) else [next(rest, "")])]
-        if moved and os.environ.get("RANK", "0") == "0":
-            name, better = moved[0].partition("=")[0], shlex.join([*own, *moved, target[0], *kept])
-            where = f"trueloop: {name} comes after {target[0]}, so the script gets it. If it is meant for trueloop,"
-            hint = f"type `{self.prog} {better}`; `--` before {target[0]} turns this message off."
+        if not moved:
+            return
+        name, better = moved[0].partition("=")[0], shlex.join([*own, *moved, *script, *kept])
+        if strict:
+            escape = shlex.join([*own, "--", *target])
+            meant = f"type `{self.prog} {better}`, or `{self.prog} {escape}` if {name} is an option of the script."
+            raise Misuse(f"{name} is an option of trueloop and comes after {script[-1]}. Nothing was run: {meant}")
+        if os.environ.get("RANK", "0") == "0":
+            where = f"trueloop: {name} comes after {script[-1]}, so the script gets it. If it is meant for trueloop,"
+            hint = f"type `{self.prog} {better}`; `--` before {script[0]} turns this message off."
             print(f"{where} {hint}", file=sys.stderr)
 
     # -- defaults --
@@ -173,6 +184,11 @@ class Parser(argparse.ArgumentParser):
 
 
 # -- values --
+
+
+def offer(action: argparse.Action, words: Iterable[str]) -> None:
+    """Words that a shell completes, of an option whose verb checks them itself, with a message of its own."""
+    vars(action)["offered"] = tuple(words)
 
 
 def _setting(action: argparse.Action, name: str, value: object, root: str) -> object:
@@ -242,22 +258,28 @@ def share(*, zero: bool = False, whole: bool = False) -> Callable[[str], float]:
     return read
 
 
-def one_of(names: Iterable[str]) -> Callable[[str], str]:
-    known = tuple(names)
+@final
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """A word of a fixed set, which a shell completes."""
 
-    def read(word: str) -> str:
-        if word not in known:
-            near = did_you_mean(word, known)
-            raise argparse.ArgumentTypeError(f"cannot be {word!r}.{near} Choose: {', '.join(known)}")
-        return word
+    words: tuple[str, ...]
+    value: Callable[[str], Any] = str
 
-    return read
+    def __call__(self, word: str) -> Any:
+        if word not in self.words:
+            near = did_you_mean(word, self.words)
+            raise argparse.ArgumentTypeError(f"cannot be {word!r}.{near} Choose: {', '.join(self.words)}")
+        return self.value(word)
 
 
-def _severity(names: Sequence[str]) -> Callable[[str], Severity | None]:
+def one_of(names: Iterable[str]) -> OneOf:
+    return OneOf(tuple(names))
+
+
+def _severity(names: Sequence[str]) -> OneOf:
     """None: never."""
-    choose = one_of(names)
-    return lambda word: None if choose(word) == "never" else Severity[word.upper()]
+    return OneOf(tuple(names), lambda word: None if word == "never" else Severity[word.upper()])
 
 
 def size(text: str) -> float:

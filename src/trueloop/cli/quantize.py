@@ -6,7 +6,7 @@ from typing import Final
 
 from trueloop.cli.deliver import Delivery
 from trueloop.cli.export import add_run_options, trained_model
-from trueloop.cli.options import Parser, number, whole_number
+from trueloop.cli.options import Parser, number, offer, whole_number
 from trueloop.errors import CannotExport, Misuse
 from trueloop.quantize.catalogue import SCHEMES, find_scheme
 from trueloop.results.quantize import ALLOWED
@@ -32,8 +32,9 @@ POINTS: Final = 100.0
 def parser() -> Parser:
     made = Parser("quantize", "RUN --scheme SCHEME [options]", ABOUT)
     add = made.add_argument
-    add("--scheme", metavar="SCHEME", help=" | ".join(SCHEMES))
-    add("--to", metavar="TARGET", default="pt2", help="pt2 (default) | onnx | aoti | torchscript")
+    offer(add("--scheme", metavar="SCHEME", help=" | ".join(SCHEMES)), SCHEMES)
+    to = add("--to", metavar="TARGET", default="pt2", help="pt2 (default) | onnx | aoti | torchscript")
+    offer(to, ("pt2", "onnx", "aoti", "torchscript"))
     points = number("points from 0, as in 0.5", least=0)
     drop = ALLOWED * POINTS
     add("--max-drop", metavar="D", type=points, default=drop, help="points (percent of a loss) it may be worse (1)")

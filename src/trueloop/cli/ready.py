@@ -14,9 +14,9 @@ from trueloop.cli.options import Parser, whole_number
 from trueloop.errors import CannotSave, Misuse
 from trueloop.finding import Severity
 from trueloop.readiness.gather import readiness_of
-from trueloop.readiness.question import Run
 from trueloop.readiness.record import Record
 from trueloop.readiness.script import PROBE, readiness_of_script
+from trueloop.readiness.statements import Run
 from trueloop.report import render
 from trueloop.results.check import ExitCode
 from trueloop.results.readiness import Readiness

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import TYPE_CHECKING, Final
 
+from trueloop.cli.deliver import Delivery
 from trueloop.cli.loaded_run import add_run_options, load_run
-from trueloop.cli.options import Parser, number, one_of, share, whole_number
+from trueloop.cli.options import Parser, number, share, whole_number
 from trueloop.errors import Misuse
+from trueloop.results.document import Code, Document
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from trueloop.inference.generate import Generated, LanguageModel
     from trueloop.inference.text_coding import TextCoding
 
@@ -39,12 +42,13 @@ def parser() -> Parser:
     add("--count", metavar="N", type=whole_number(), default=1, help="samples of this prompt (1)")
     add("--tokenizer", metavar="FOLDER", help="of Hugging Face, if the run names none")
     add("--no-cache", action="store_true", help="without the KV cache")
-    add("--format", metavar="NAME", type=one_of(("text", "json")), default="text", help="text | json")
+    made.add_report_options(quiet="")
     return made
 
 
 def sample(arguments: list[str]) -> int:
     options = parser().parse_all(arguments)
+    delivery = Delivery(options)
     loaded = load_run(options, "sample")
     if loaded.trained is None:
         raise Misuse(f"{loaded.folder} is a run of trueloop.session, without a recipe. Nothing was generated.")
@@ -60,19 +64,27 @@ def sample(arguments: list[str]) -> int:
     sampling = Sampling(options.temperature, options.top_k, options.top_p)
     how = {"seed": options.seed, "count": options.count, "cache": not options.no_cache}
     made = model.generate(prompt, options.tokens, sampling, **how)
-    if options.format == "json":
-        print(json.dumps(_plain(options, prompt, made, coding), indent=2, ensure_ascii=False))
-    else:
-        _print(options, prompt, made, coding)
+    texts = [coding.decode([*prompt, *tokens]) for tokens in made.tokens]
+    data = _plain(options, prompt, made, coding)
+    delivery.deliver_text({"text": lambda: "\n".join(_lines(texts))}, lambda: _document(options.run, texts, data))
     print(f"trueloop: {_note(model, len(prompt), made)}", file=sys.stderr)
     return 0
 
 
-def _print(options: argparse.Namespace, prompt: list[int], made: Generated, coding: TextCoding) -> None:
-    for number_, tokens in enumerate(made.tokens, 1):
-        if options.count > 1:
-            print(f"--- sample {number_} of {options.count}")
-        print(coding.decode([*prompt, *tokens]))
+def _title(index: int, texts: list[str]) -> str:
+    return f"sample {index} of {len(texts)}" if len(texts) > 1 else ""
+
+
+def _lines(texts: list[str]) -> Iterator[str]:
+    for index, text in enumerate(texts, 1):
+        if title := _title(index, texts):
+            yield f"--- {title}"
+        yield text
+
+
+def _document(run: str, texts: list[str], data: dict[str, object]) -> Document:
+    parts = tuple(Code(text, title=_title(index, texts)) for index, text in enumerate(texts, 1))
+    return Document(f"Samples of {run}", parts, data=data)
 
 
 def _plain(options: argparse.Namespace, prompt: list[int], made: Generated, coding: TextCoding) -> dict[str, object]:

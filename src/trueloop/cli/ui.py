@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from trueloop.cli.deliver import writable, write_file
-from trueloop.cli.options import Parser, whole_number
+from trueloop.cli.options import Parser, offer, whole_number
 from trueloop.errors import MissingExtra, Misuse, did_you_mean
 from trueloop.report.editors import EDITORS
 from trueloop.session.folder import find_run
@@ -24,12 +24,8 @@ def parser() -> Parser:
     add = made.add_argument
     add("folders", nargs="*", type=Path, metavar="FOLDER", help="the folder of runs (default: runs), or one run")
     add("--port", type=whole_number(0, 65535), default=0, metavar="N", help="the port (default: 0, any free one)")
-    add(
-        "--editor",
-        metavar="NAME",
-        default="vscode",
-        help="opens lines: vscode (default), cursor, zed, pycharm ... none",
-    )
+    help = "opens lines: vscode (default), cursor, zed, pycharm ... none"
+    offer(add("--editor", metavar="NAME", default="vscode", help=help), EDITORS)
     add("--export", type=Path, metavar="FILE", help="write these runs as one page that opens without a server; ends")
     add("--open", action="store_true", help="open the page in the browser")
     return made

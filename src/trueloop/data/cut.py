@@ -26,7 +26,7 @@ def batch_size(batch: Any, shared: Names = ()) -> int:
     targets = [len(each) for each in _unshared(batch.targets, shared) if each.dim()]
     sizes = [size for size in targets if size in inputs] or inputs or targets
     if not sizes:
-        raise BadData("A batch holds no tensor with a dimension of samples: its size is not known.")
+        raise BadData("A batch holds no tensor with a dimension of samples: its size is unknown.")
     return sizes[0]
 
 

@@ -118,7 +118,7 @@ class Splits:
 
 
 def samples_in(source: Source) -> int | None:
-    """How many; None: not known, as of a stream."""
+    """How many; None: unknown, as of a stream."""
     try:
         return len(source)
     except NotByIndex:

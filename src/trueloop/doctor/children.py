@@ -320,7 +320,7 @@ class _Report:
 
     def finish_before_exit(self) -> None:
         """`os._exit` ends a process without anything else: what it trained would be lost. Only in the main thread: a
-        watchdog in another one ends a process whose steps still run."""
+        watchdog in another process ends a process whose steps still run."""
         leave = os._exit
 
         def _exit(status: int) -> NoReturn:

@@ -1,7 +1,5 @@
 """What a watch tells about a run while it lasts: the seam behind which a run folder is written, or nothing."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path

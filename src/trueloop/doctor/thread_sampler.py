@@ -1,5 +1,5 @@
-"""Samples a thread from another one: the user's lines on its stack, whether it is loading data, since when it makes no
-progress.
+"""Samples a thread from a second thread: the user's lines on its stack, whether it is loading data, since when it makes
+no progress.
 
 Progress is another instruction, collective, sample or batch; while a batch is fetched, also any CPU time or reads of
 this thread or of the worker processes.
@@ -9,7 +9,6 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from types import FrameType
 from typing import Final, final
 
@@ -17,7 +16,7 @@ from trueloop.doctor.process import Work, has_worked, state_of, work_of
 from trueloop.doctor.rank_status import RankStatus
 from trueloop.event import Place
 from trueloop.taps.collective_log import STACK
-from trueloop.taps.place import is_users, place_in
+from trueloop.taps.place import is_users, outer_frames, place_in
 from trueloop.torch_private.dataloader import PendingBatch, pending_batch
 
 __all__ = ["ThreadSampler"]
@@ -40,7 +39,7 @@ class ThreadSampler:
         """`written`: collectives called so far. After a gap of more than `longest` seconds this process was itself
         stopped: start again."""
         now = time.monotonic()
-        frames = list(_frames(sys._current_frames().get(self._thread)))
+        frames = list(outer_frames(sys._current_frames().get(self._thread)))
         innermost = (id(frames[0]), frames[0].f_lasti) if frames else (0, -1)
         batch, within = _batch(frames)
         worked = batch is not None and self._has_worked(batch.workers)
@@ -67,12 +66,6 @@ class ThreadSampler:
         before = self._work
         self._work = {0: work_of(os.getpid(), self._native), **{worker: work_of(worker) for worker in workers}}
         return any(has_worked(before.get(who), work) for who, work in self._work.items())
-
-
-def _frames(frame: FrameType | None) -> Iterator[FrameType]:
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
 
 
 def _batch(frames: list[FrameType]) -> tuple[PendingBatch | None, tuple[int, ...]]:

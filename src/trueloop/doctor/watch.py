@@ -109,7 +109,7 @@ class Watch:
         self._began = 0.0
 
     def start(self) -> Self:
-        """Install the taps. Does nothing if this watch is running, or if another one watches instead."""
+        """Install the taps. Does nothing if this watch is running, or if another watch is running instead."""
         global _running
         if _running is self or self._instead is not None:
             return self

@@ -1,7 +1,5 @@
 """What the callbacks of the frameworks share: a watch from the begin of a training to its end."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 

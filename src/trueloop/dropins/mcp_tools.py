@@ -3,8 +3,6 @@
 A tool never runs training code in the server: a script that crashes, hangs or prints cannot disturb the protocol.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

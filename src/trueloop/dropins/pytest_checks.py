@@ -3,8 +3,6 @@
 Under pytest-xdist the workers check, and the process that prints reads their findings from the reports of the tests.
 """
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Generator

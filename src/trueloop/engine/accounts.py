@@ -43,7 +43,7 @@ class Accounts:
             if id(tensor) not in own:
                 self._others[id(tensor)] = self._others.get(id(tensor), False) or tensor.grad is not None
 
-    def told(self, step: int, steps: int) -> ParametersAccounted:
+    def parameters_accounted(self, step: int, steps: int) -> ParametersAccounted:
         """The event after this number of steps."""
         orphans = [tensor for tensor in parameters_of(self.optimizer) if self._others.get(id(tensor)) is False]
         name, held = type(self.model).__name__, held_ids(self.optimizer)

@@ -30,7 +30,7 @@ LAG: Final = 2  # how many times as many steps a healthy run may need in mid-run
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """A run that was good: what another one must not fall below."""
+    """A run that was good: what a later run must not fall below."""
 
     run: str  # Its folder
     metric: str

@@ -28,7 +28,7 @@ AT_ONCE: Final = 256  # Samples of one fetch
 
 
 def constant_answer(parts: Parts, *, may_read: bool) -> ConstantAnswer | None:
-    """By the loop's own metric. `may_read`: read samples whose labels are not in memory; None: not known."""
+    """By the loop's own metric. `may_read`: read samples whose labels are not in memory; None: unknown."""
     valid = parts.splits.valid
     if valid is None or not (may_read or (isinstance(parts.splits.train, Tensors) and isinstance(valid, Tensors))):
         return None
@@ -103,15 +103,15 @@ def _of_yes_and_no(metric: str, train: Tensor, valid: Tensor) -> ConstantAnswer 
         return ConstantAnswer("the share of yes in the training data", float(loss))
     commoner = (share > 0.5).expand_as(asked)
     if metric == "accuracy":
-        return ConstantAnswer(_said(commoner), float((commoner == asked).double().mean()))
+        return ConstantAnswer(_answer_text(commoner), float((commoner == asked).double().mean()))
     if metric == "f1":
         always = torch.ones_like(asked)
         best = max((commoner[:1].expand_as(seen), always[:1].expand_as(seen)), key=lambda said: _f1(said, seen))
-        return ConstantAnswer(_said(best), _f1(best[:1].expand_as(asked), asked))
+        return ConstantAnswer(_answer_text(best), _f1(best[:1].expand_as(asked), asked))
     return None
 
 
-def _said(answers: Tensor) -> str:
+def _answer_text(answers: Tensor) -> str:
     if bool(answers.all()):
         return "always yes"
     return "each label's commoner answer" if bool(answers.any()) else "always no"

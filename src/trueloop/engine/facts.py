@@ -148,7 +148,7 @@ class EngineObserver:
         if (glimpses or readings) and self.loop.device.type != "cpu":
             torch.accelerator.synchronize(self.loop.device)  # the copies to the host have arrived
         for event in (event for glimpse in glimpses for event in _filled(glimpse, type(self.model).__name__)):
-            self.loop.hooks.heard(event)
+            self.loop.hooks.event_emitted(event)
         for reading in readings:
             epoch = reading.step / self.loop.batches.steps_per_epoch
             self.loop.hooks.logged(Row("layers", reading.step, epoch, reading.values()))
@@ -341,7 +341,7 @@ class EngineObserver:
     def _account(self, step: int) -> Iterator[Event]:
         steps = step + 1 - self.began
         if self._accounts is not None and (steps in MILESTONES or self._is_last(step)):
-            yield self._accounts.told(step, steps)
+            yield self._accounts.parameters_accounted(step, steps)
         if steps >= MILESTONES[-1]:
             self._accounts = None
 

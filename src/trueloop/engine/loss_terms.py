@@ -48,7 +48,7 @@ class LossTerms:
         if self.form is None:
             self.form = form
         if form != self.form:
-            said = f"The recipe's loss returned {_said(self.form)}, and now {_said(form)}"
+            said = f"The recipe's loss returned {_form_text(self.form)}, and now {_form_text(form)}"
             raise BadRecipe(f"{said}: it must return the same in every step.")
         if form == _NONE:
             return
@@ -91,6 +91,6 @@ def form_of(task: Task, model: nn.Module, splits: Splits, device: torch.device, 
     return found.count is not None, tuple(found.parts)
 
 
-def _said(form: Form) -> str:
+def _form_text(form: Form) -> str:
     parts = f"the parts {', '.join(form[1])}" if form[1] else "no parts"
     return f"{parts} and {'a' if form[0] else 'no'} count"

@@ -76,16 +76,18 @@ def find_origin(
     """The first non-finite value: input, weight, layer output, loss, or only a gradient. None: no batch here. `state`:
     where the run stood, for a loss that takes it."""
 
-    def told(what: Any, origin: Any, layer: str = "", value: str = "nan", given: Any = None, op: str = "") -> NotFinite:
+    def event(
+        what: Any, origin: Any, layer: str = "", value: str = "nan", given: Any = None, op: str = ""
+    ) -> NotFinite:
         return NotFinite(step, None, what, layer, op, given, value, origin, rates)
 
     if batch is None:
-        return told("gradient", "unknown")
+        return event("gradient", "unknown")
     if not_finite(batch.inputs) or not_finite(batch.targets):
-        return told("loss", "input", value=nan_or_inf(tuple(batch)))
+        return event("loss", "input", value=nan_or_inf(tuple(batch)))
     for name, weight in model.named_parameters():
         if not_finite(weight):
-            return told("weight", "weight", name, nan_or_inf(weight))
+            return event("weight", "weight", name, nan_or_inf(weight))
     calls: list[_Call] = []
     statistics = BufferSnapshot(model)
     with fence(), torch.enable_grad():
@@ -96,13 +98,13 @@ def find_origin(
     statistics.restore()  # only now: a norm's backward refuses statistics that have moved since its forward
     first = next((call for call in calls if call.bad), None)
     if first is not None:
-        return told("loss", "layer", first.layer, first.value, first.given, first.kind)
+        return event("loss", "layer", first.layer, first.value, first.given, first.kind)
     if not_finite(loss):
-        return told("loss", "loss", value=nan_or_inf(loss), given=bounds(tensors_in(output)))
+        return event("loss", "loss", value=nan_or_inf(loss), given=bounds(tensors_in(output)))
     blamed = _blamed(gradients, calls)
     if blamed is None:
-        return told("gradient", "unknown")
-    return told("gradient", "layer", blamed.layer, "nan", blamed.given, blamed.kind)
+        return event("gradient", "unknown")
+    return event("gradient", "layer", blamed.layer, "nan", blamed.given, blamed.kind)
 
 
 def find_origin_in_shards(
@@ -144,17 +146,17 @@ class RepeatedStep:
         return finite
 
     def _origin(self, loss: Tensor, gradients: Sequence[tuple[Tensor, Tensor]]) -> NotFinite:
-        def told(what: Any, origin: Any, call: _Call | None = None, value: str = "nan") -> NotFinite:
+        def event(what: Any, origin: Any, call: _Call | None = None, value: str = "nan") -> NotFinite:
             where = ("", "", None) if call is None else (call.layer, call.kind, call.given)
             return NotFinite(self.step, None, what, *where, value, origin, self.rates)
 
         first = next((call for call in self._calls if call.bad), None)
         if not_finite(loss):
             if first is None:
-                return told("loss", "loss", value=nan_or_inf(loss))
-            return told("loss", "layer", first, first.value)
+                return event("loss", "loss", value=nan_or_inf(loss))
+            return event("loss", "layer", first, first.value)
         blamed = _blamed(gradients, self._calls)
-        return told("gradient", "unknown" if blamed is None else "layer", blamed)
+        return event("gradient", "unknown" if blamed is None else "layer", blamed)
 
 
 def _gradients(loss: Tensor, model: nn.Module) -> list[tuple[Tensor, Tensor]]:

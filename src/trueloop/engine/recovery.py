@@ -180,7 +180,7 @@ class Recovery:
         parts = self.parts
         events: list[NotFinite] = [event for events in parts.peers.gather(found) for event in events]
         event = next((each for each in events if each.origin != "unknown"), events[0])
-        parts.hooks.heard(replace(event, skipped=parts.recipe.on_nonfinite != "stop"))
+        parts.hooks.event_emitted(replace(event, skipped=parts.recipe.on_nonfinite != "stop"))
         return event
 
     def _roll_back(self, position: Position, message: str) -> bool:

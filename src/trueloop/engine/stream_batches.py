@@ -80,7 +80,7 @@ class StreamBatches:
         given = self.stream.steps_per_epoch
         if given is None and self.recipe.steps is None:
             raise BadRecipe(
-                f"How many batches {self.stream.name} gives in an epoch is not known. Nothing was trained: "
+                f"How many batches {self.stream.name} gives in an epoch is unknown. Nothing was trained: "
                 "set steps, as in Recipe(steps=10_000, epochs=None), or give the stream `steps_per_epoch`."
             )
         if given is not None and (not isinstance(given, int) or given < 1):

@@ -57,7 +57,7 @@ class FilesDiffer(Event):
 
 @dataclass(frozen=True, slots=True)
 class LaterRowsUsed(Event):
-    """A column that is computed exactly from rows of another one: in one file from later rows than in the other.
+    """A column that is computed exactly from rows of another column: in one file from later rows than in the other.
     `place`: the line that reads the file with the later rows."""
 
     column: str
@@ -72,7 +72,7 @@ class LaterRowsUsed(Event):
 
 @dataclass(frozen=True, slots=True)
 class InvariantBroken(Event):
-    """What holds exactly in one file, or part of a file, and clearly not in another one. `place`: the line that reads
+    """What holds exactly in one file, or part of a file, and clearly not in another. `place`: the line that reads
     the latter."""
 
     kind: Literal["order", "sum", "product", "code", "ratio", "sorted", "first", "header"]

@@ -55,7 +55,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class MemoryOrder:
-    """The order of the numbers of a sample in memory, where its shape says another one."""
+    """The order of the numbers of a sample in memory, where its shape says a different order."""
 
     channels: int
     last: bool

@@ -6,9 +6,9 @@ from typing import Final, Literal
 
 from trueloop.event.base import Event, Place
 
-__all__ = ["SCALE_FREE", "DecaySeen", "FreezingIgnored", "FrozenMoved", "FrozenStatisticsMoved", "FrozenWeights"]
-__all__ += ["LeftFrozen", "LoaderTrained", "OpponentMoved", "OptimizerIdle", "OptimizerRebuilt", "ParameterAccount"]
-__all__ += ["ParametersAccounted"]
+__all__ = ["SCALE_FREE", "SHORT_LIFE", "DecaySeen", "FreezingIgnored", "FrozenMoved", "FrozenStatisticsMoved"]
+__all__ += ["FrozenWeights", "LeftFrozen", "LoaderTrained", "OpponentMoved", "OptimizerIdle", "OptimizerRebuilt"]
+__all__ += ["ParameterAccount", "ParametersAccounted"]
 __all__ += ["PlateauStepped", "ScheduleBuilt", "ScheduleEnded", "ScheduleStepped", "Stepped", "WeightCopies"]
 __all__ += ["WeightMove", "WeightsMoved"]
 
@@ -296,6 +296,8 @@ class WeightCopies(Event):
     lost: bool = False  # the average was computed into new tensors, which nothing read
 
 
+SHORT_LIFE: Final = 2
+"""Steps of a dropped optimizer after which its weights are compared; the shortest epochs have two batches."""
 SCALE_FREE: Final = (
     *("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adagrad", "Adadelta"),
     *("RMSprop", "Rprop", "Adafactor", "Lion"),

@@ -5,7 +5,7 @@ from typing import Literal
 
 from trueloop.event.base import Event
 
-__all__ = ["Crashed", "RunEnded", "RunStarted"]
+__all__ = ["RunEnded", "RunStarted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,16 +16,6 @@ class RunStarted(Event):
     torch: str
     rank: int
     world_size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Crashed(Event):
-    """The script ended with an exception that trueloop can explain."""
-
-    kind: str
-    exception: str
-    explanation: str
-    fix: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,5 @@
 """Run a script without and with a change, each seed once, one process after another."""
 
-from __future__ import annotations
-
 import difflib
 import json
 import os

@@ -1,7 +1,5 @@
 """`check --try`: every fix that can be written mechanically, tried one after another."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 

@@ -5,8 +5,6 @@ directory; a script outside of it brings its own folder. Version control, caches
 Symbolic links that leave the folder are kept: a run reads and writes there as it does without trueloop.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

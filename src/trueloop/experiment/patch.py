@@ -1,7 +1,5 @@
 """A change to a script's folder, as new contents of files: from a unified diff, or from `OLD => NEW`."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Callable, Iterator
@@ -12,11 +10,11 @@ from pathlib import Path
 from typing import Final
 
 from trueloop.errors import Misuse
+from trueloop.usercode.source import HUNK
 
 __all__ = ["Contents", "apply_patch", "replace_text"]
 
 Contents = dict[Path, str | None]  # File -> its new text; None: deleted
-_HUNK: Final = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@")
 _NO_NEWLINE: Final = "\\"
 _SEARCHED: Final = frozenset({".py", ".yaml", ".yml", ".json", ".toml", ".cfg", ".ini"})
 _LARGEST: Final = 1 << 20  # bytes of a file in which OLD is searched
@@ -54,9 +52,9 @@ def _files(text: str) -> Iterator[tuple[str, str, list[Hunk]]]:
 
 
 def _hunks(lines: list[str]) -> Iterator[Hunk]:
-    heads = [at for at, line in enumerate(lines) if _HUNK.match(line)]
+    heads = [at for at, line in enumerate(lines) if HUNK.match(line)]
     for head, end in pairwise([*heads, len(lines)]):
-        match = _HUNK.match(lines[head])
+        match = HUNK.match(lines[head])
         assert match is not None
         old: list[str] = []
         new: list[str] = []

@@ -4,8 +4,6 @@ Nothing is changed in the script's run if `offset` is null. Otherwise the offset
 script gives to torch, numpy or random, and generators that it never seeds start from the offset.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,7 @@
 """What the JSON of a .pt2 file may say: every field by torch's own schema, every text by a list of what is allowed.
 
 torch imports modules, evaluates expressions and generates Python code by what stands in this JSON. So nothing passes
-that is not known: `allowed_graph` returns a copy that holds only fields of the schema, with texts that were checked,
+that is unknown: `allowed_graph` returns a copy that holds only fields of the schema, with texts that were checked,
 and without metadata, which no computation needs.
 """
 

@@ -6,8 +6,6 @@ models are called on all tokens for each new one. Behind the context's end all s
 new text.
 """
 
-from __future__ import annotations
-
 import inspect
 import time
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """How fast the language model of a run writes: all forms in turns, so that other load on the machine affects each."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final

@@ -4,8 +4,6 @@ It takes a model with the methods of recipe shakespeare's GPT: `empty_cache(text
 a prompt, and `forward_ragged(tokens, cache, lengths)` for one more token of each text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, cast, final

@@ -62,7 +62,7 @@ def read_samples(artifact: Artifact, count: int) -> list[dict[str, Any]]:
     from trueloop.session.folder import read_about
 
     run = _run_of(artifact)
-    origin = Origin.of_run(run, read_about(run), "its recipe is not known.")
+    origin = Origin.of_run(run, read_about(run), "its recipe is unknown.")
     splits = read_data(origin.recipe, origin.request)
     if splits.valid is None or not splits.valid.by_index:
         raise Misuse("The run has no validation data that can be read by number.")

@@ -1,7 +1,5 @@
 """The output of one layer for one batch: its summary, and the tensors as a file."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Mapping
 from pathlib import Path

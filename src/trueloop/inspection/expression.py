@@ -1,7 +1,5 @@
 """A tensor given as an expression, `torch.arange(6).view(2, 3).t()`: evaluated step by step, each step once."""
 
-from __future__ import annotations
-
 import ast
 from dataclasses import dataclass
 from pathlib import Path

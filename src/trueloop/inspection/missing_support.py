@@ -4,8 +4,6 @@ Each answer is read from the dispatcher's tables and from derivatives.yaml. Wher
 healthy a lack, the call is made once more on copies: with mixed dtypes, under FakeTensorMode, recording gradients.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final

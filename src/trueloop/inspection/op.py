@@ -1,7 +1,5 @@
 """One operation from Python to the kernel: binding, overloads, dispatcher, derivative, and what one call ran."""
 
-from __future__ import annotations
-
 import inspect
 from pathlib import Path
 from typing import Any
@@ -206,8 +204,8 @@ def _native(name: str, entry: Entry) -> Facts:
     function, header = native_function(name, entry)
     values = {
         "key": entry.key,
-        "function": f"at::native::{function}" if function else "not known: native_functions.yaml does not name it",
-        "declared in": header or "not known",
+        "function": f"at::native::{function}" if function else "unknown: native_functions.yaml does not name it",
+        "declared in": header or "unknown",
         "registered in": entry.where,
     }
     if function:

@@ -1,7 +1,5 @@
 """One call of an operation under the profiler: which operators ran, nested, and which kernels of the device."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any

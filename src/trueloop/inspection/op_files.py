@@ -1,7 +1,5 @@
 """What the installed torch says of an operator in its own files: native_functions.yaml, derivatives.yaml, headers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -86,7 +84,7 @@ def derivative(name: str) -> dict[str, str]:
 
 
 def native_function(name: str, entry: Entry) -> tuple[str, str]:
-    """(the C++ function behind the kernel of this key, the header that declares it); empty where it is not known."""
+    """(the C++ function behind the kernel of this key, the header that declares it); empty where it is unknown."""
     base = name.partition(".")[0]
     plain = base.removesuffix("_")  # In-place variants share kernels and header
     own = native_entry(name)

@@ -1,7 +1,5 @@
 """The dispatcher's table of an operator: which keys have kernels, which fall through, which are composites."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

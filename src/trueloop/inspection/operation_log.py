@@ -4,8 +4,6 @@ A dispatch mode sees an operation below autograd: `addmm`, where Python called `
 for the outer one. So each call is marked in a profile, whose nesting shows the outer ones.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The operations of one forward and backward of a model, and what is missing for them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 

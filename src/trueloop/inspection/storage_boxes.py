@@ -1,7 +1,5 @@
 """The storage of a tensor, drawn as boxes: flat index above, value inside, element of the tensor below."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import torch

@@ -1,7 +1,5 @@
 """A reader's solution of an exercise, and the checks that it passes or not."""
 
-from __future__ import annotations
-
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What a lab is made of: the code that is shown, a measurement, an answer, and perhaps an exercise."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """The most numbers that one tensor had, of all that operations made."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import Tensor

@@ -1,8 +1,8 @@
 """Which of a few orders fits: two things that belong together, in the order that is used and in others.
 
 A statistic says how well they fit in an order. Random orders say what chance gives; a fit is counted in standard
-deviations from it. An order is wrong only if it fits no better than chance, and another one of a small family, each of
-which somebody makes by mistake, fits far better than chance ever does.
+deviations from it. An order is wrong only if it fits no better than chance, and another order of a small family, each
+of which somebody makes by mistake, fits far better than chance ever does.
 """
 
 import re

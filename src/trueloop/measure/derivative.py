@@ -5,8 +5,6 @@ that is random, constant in steps, or the identity has a backward that is anothe
 whose backward is not linear in the gradient (clipping, top-k), or reads an input that the forward ignores.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Keys of one file that name rows of another one: as they are written, and after a change of their spelling."""
+"""Keys of one file that name rows of another file: as they are written, and after a change of their spelling."""
 
 import re
 import unicodedata

@@ -1,4 +1,4 @@
-"""Does a file name the rows of another one? Then a script can look them up, and their order says nothing."""
+"""Does a file name the rows of another file? Then a script can look them up, and their order says nothing."""
 
 import json
 import os

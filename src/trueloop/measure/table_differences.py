@@ -402,7 +402,7 @@ def _comma(first: Values, second: Values) -> Difference | None:
 
 
 def _exchanged(first: Table, second: Table) -> list[Difference]:
-    """Columns each of which has the distribution of another one of them, and not its own."""
+    """Columns each of which has the distribution of another of them, and not its own."""
     pairs = [(c, second.column(c.name)) for c in first.columns if c.name in second.names]
     moved = [(a.name, a.numbers, b.numbers) for a, b in pairs if a.numbers is not None and b.numbers is not None]
     moved = [(name, a, b) for name, a, b in moved if _varies(a) and _varies(b) and distance(a, b) > DIFFERENT]

@@ -1,4 +1,4 @@
-"""Units that differ by less than a column's own spread: a column follows from another one as in a second file only if
+"""Units that differ by less than a column's own spread: a column follows from another as in a second file only if
 it is converted.
 
 A different distribution alone proves nothing: another site has other distances. But a cost per distance is the same at

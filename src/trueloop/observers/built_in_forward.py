@@ -1,8 +1,6 @@
 """Layers that a forward builds again in every call. Seen on deep steps: a module that runs inside a model, was not part
 of it when the call started, and is gone when the next call reaches the same line."""
 
-from __future__ import annotations
-
 import ast
 import weakref
 from dataclasses import dataclass

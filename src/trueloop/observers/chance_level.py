@@ -132,7 +132,7 @@ class ChanceLevelObserver(Observer):
 
 
 def _look_at(loss: LossCall) -> _Look | None:
-    """None where the chance level is not known."""
+    """None where the chance level is unknown."""
     target, options = loss.target.detach(), loss.options
     mean = loss.output.numel() == 1 and options.get("reduction", "mean") == "mean"
     if not mean or type(target) is not Tensor or not is_readable(target) or loss.target.requires_grad:

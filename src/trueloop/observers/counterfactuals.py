@@ -193,7 +193,7 @@ class CounterfactualsObserver(Observer):
         self, call: ModuleCall, of: KnownModel, case: _Case, twin: ReplayCopy, size: int, few: int
     ) -> None:
         kept = few - 1
-        plain = _given(call, lambda t: (t[:few] if t.dim() and t.shape[0] == size else t).detach().clone())
+        plain = _changed_inputs(call, lambda t: (t[:few] if t.dim() and t.shape[0] == size else t).detach().clone())
         others = _each(plain, few, lambda t: torch.cat([t[:1].expand_as(t[:kept]), t[kept:]]))
         own = _each(plain, few, lambda t: torch.cat([t[:kept], t[:1]]))
         if not _differ(plain, others) or not _differ(plain, own):
@@ -221,9 +221,9 @@ class CounterfactualsObserver(Observer):
         if length < SHORTEST:
             return
         twin = ReplayCopy(unwrapped(call.module))
-        plain = _given(call, lambda t: t.detach().clone())
+        plain = _changed_inputs(call, lambda t: t.detach().clone())
         replaced = _with_another_future(given.detach(), time, position)
-        later = _given(call, lambda t: (replaced if t is given else t).detach().clone())
+        later = _changed_inputs(call, lambda t: (replaced if t is given else t).detach().clone())
         if not bool(changed(on_host(given), on_host(replaced)).any()):
             return
         outputs = [twin.run(inputs) for inputs in (plain, plain, later)]
@@ -254,7 +254,7 @@ def _inputs(call: ModuleCall) -> list[Tensor]:
     return list(tensors_in((call.args, named), limit=16))
 
 
-def _given(call: ModuleCall, change: Any) -> Inputs:
+def _changed_inputs(call: ModuleCall, change: Any) -> Inputs:
     return mapped(call.args, change), mapped(dict(call.kwargs), change)
 
 

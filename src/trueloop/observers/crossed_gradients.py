@@ -1,4 +1,4 @@
-"""Several optimizers in one iteration: does a step use gradients that the loss of another one left behind?
+"""Several optimizers in one iteration: does a step use gradients that the loss of another optimizer left behind?
 
 In the first steps, the gradients of a few parameters of each optimizer are compared before and after every backward.
 """

@@ -4,8 +4,6 @@ A function that a backward's graph holds is recorded at its next call: small cop
 a fork calls it with them again and compares: what the function writes, prints or draws stays in the fork.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 from dataclasses import dataclass

@@ -36,7 +36,6 @@ from trueloop.event import (
 from trueloop.measure.alphabets import alphabets, known_letters
 from trueloop.measure.column_invariants import broken_invariants
 from trueloop.measure.file_headers import declared
-from trueloop.measure.given_lengths import wrong_lengths
 from trueloop.measure.group_order import LostOrder, lost_order, sorted_events
 from trueloop.measure.integer_overflow import Overflow, overflowed, overflowed_alone
 from trueloop.measure.join_keys import missed_keys
@@ -61,6 +60,7 @@ from trueloop.measure.unit_relations import conversions, in_two_units
 from trueloop.measure.unpacked import LARGEST_UNPACKED, unpacked_size
 from trueloop.measure.vocabulary import case_setting, coverage, read_vocabularies
 from trueloop.measure.word_vectors import best_text, misplaced_words, read_word_lists, stored_vectors
+from trueloop.measure.wrong_lengths import wrong_lengths
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import FileOpened, RunEnd
 from trueloop.taps.place import is_users
@@ -593,7 +593,7 @@ def _repeated_names(paths: set[str]) -> set[str]:
 
 
 def _is_part(path: str) -> bool:
-    """Whether a file, by its name, is made from another one, or others from it: sharing rows is then expected."""
+    """Whether a file, by its name, is made from another file, or others from it: sharing rows is then expected."""
     words = re.split(r"[^a-z]+", os.path.basename(path).lower())
     return not _PARTS.isdisjoint(words)
 

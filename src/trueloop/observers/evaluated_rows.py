@@ -103,7 +103,7 @@ class _Trained:
     def coverage(self) -> float:
         """Share of the training set that is known, estimated from the rows that were read only once (Good and Turing).
 
-        Where rows are drawn at random, or some calls are not read, a row that is not known may be a training row too.
+        Where rows are drawn at random, or some calls are not read, a row that is unknown may be a training row too.
         An epoch in which no row comes twice is taken for all of it, if every call was read.
         """
         if self.seen == len(self.digests):

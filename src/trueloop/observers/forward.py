@@ -48,7 +48,7 @@ class _Marker:
 
 
 class _Pending:
-    """A call whose fate is not known yet. Holds numbers and weak references only."""
+    """A call whose fate is still unknown. Holds numbers and weak references only."""
 
     __slots__ = ("facts", "hooked", "lives", "opaque", "scored", "sizes", "trained", "training")
 

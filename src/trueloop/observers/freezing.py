@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from trueloop.event import FreezingIgnored, FrozenWeights
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import ModuleCall, StateLoad, StepCall
+from trueloop.usercode.ownership import MODEL_LIBRARIES
 
 __all__ = ["FreezingObserver"]
 
@@ -18,8 +19,6 @@ MISSPELT: Final = frozenset({
     "requires_gradients", "requried_grad", "requries_grad", "require_grad_", "requires_grad_", "requiresgrad",
     "require_gradients", "requires_Grad", "requires_grap",
 })  # fmt: skip
-LIBRARIES: Final = ("transformers", "timm", "torchvision", "peft", "diffusers", "open_clip", "torchaudio")
-"""They load weights in ways of their own."""
 
 
 class FreezingObserver(Observer):
@@ -67,7 +66,7 @@ class FreezingObserver(Observer):
                 self.emit(FreezingIgnored, call.place, name, names[0], "module", (path or name,), trained)
 
     def _frozen(self, call: StepCall, model: nn.Module, name: str) -> None:
-        if type(model).__module__.startswith(LIBRARIES):
+        if type(model).__module__.startswith(MODEL_LIBRARIES):
             return
         norms = {id(p) for m in model.modules() if "norm" in type(m).__name__.lower()
                  for p in m.parameters(recurse=False)}  # fmt: skip

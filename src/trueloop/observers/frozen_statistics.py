@@ -39,7 +39,7 @@ class _Look:
 
 @dataclass(slots=True)
 class _Beside:
-    """A model that is frozen whole, from the step of an optimizer that trains another one."""
+    """A model that is frozen whole, from the step of an optimizer that trains another model."""
 
     name: str
     first: int

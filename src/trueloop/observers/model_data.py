@@ -24,12 +24,12 @@ from trueloop.event import (
     TargetsSummarized,
 )
 from trueloop.measure.answers import Answers, judge
-from trueloop.measure.apart import rows_apart
 from trueloop.measure.columns import as_table, column_facts, is_noise
 from trueloop.measure.layout import order_in_memory
 from trueloop.measure.probe import differs_by_call, probe, transfer
 from trueloop.measure.pure_values import pure_column
 from trueloop.measure.rows import digests, uniform_batches
+from trueloop.measure.rows_apart import rows_apart
 from trueloop.measure.stretched import Stretch, indicators, stretch, stretchable
 from trueloop.measure.tensors import evenly_spaced, is_plain, is_readable
 from trueloop.observers.observer import Observer

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from trueloop.event import OptimizerRebuilt
+from trueloop.event import SHORT_LIFE, OptimizerRebuilt
 from trueloop.measure.parameters import parameters_of
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import BuiltOptimizer, LoaderStart, StepCall
@@ -17,7 +17,6 @@ from trueloop.torch_private.tensors import tensor_version
 
 __all__ = ["RebuiltOptimizersObserver"]
 
-LIFE: Final = 2  # steps of an optimizer after which its weights are compared; longer lives are reported anyway
 SAMPLE: Final = 64  # elements of the first parameter to compare: a reset of the weights changes all
 REPORTS: Final = 32  # rebuilds of one set of parameters to emit
 
@@ -74,7 +73,7 @@ class RebuiltOptimizersObserver(Observer):
         if first is None or line is None or line.optimizer != self.bus.ordinal("optimizer", call.optimizer):
             return
         line.version = tensor_version(first)
-        if call.index >= LIFE:
+        if call.index >= SHORT_LIFE:
             return
         line.kept, line.closure, line.left = len(call.optimizer.state), call.closure, _numbers(first)
 
@@ -87,7 +86,7 @@ class RebuiltOptimizersObserver(Observer):
         if not steps or line.reported >= REPORTS:
             return
         line.reported += 1
-        goes_on = steps <= LIFE and line.left is not None and torch.equal(line.left, _numbers(first))
+        goes_on = steps <= SHORT_LIFE and line.left is not None and torch.equal(line.left, _numbers(first))
         untouched = line.version == tensor_version(first)
         alike = line.settings == _settings(built.optimizer)
         seen = self._passes - line.started

@@ -58,7 +58,9 @@ class ReplicaObserver(Observer):
     def collective_called(self, call: CollectiveCall) -> None:
         if call.name in SWAPPED:
             self._swapped = True
-        elif call.name in HANDED_OUT and self.bus.step and not any(t.data_ptr() in self._weights for t in _given(call)):
+        elif (
+            call.name in HANDED_OUT and self.bus.step and not any(t.data_ptr() in self._weights for t in _tensors(call))
+        ):
             self._broadcasts += 1
         elif self._fresh and self.bus.deep:
             self._find_gradients(call)
@@ -67,7 +69,7 @@ class ReplicaObserver(Observer):
 
     def _find_gradients(self, call: CollectiveCall) -> None:
         held = [p for _, optimizer in self.objects.living_optimizers() for p in parameters_of(optimizer)]
-        given = _given(call)
+        given = _tensors(call)
         sent = {tensor.data_ptr() for tensor in given}
         whole = _is_most_of(given, sum(p.numel() for p in held))
         found = [p for p in held if whole or (p.grad is not None and _is_plain(p.grad) and p.grad.data_ptr() in sent)]
@@ -80,7 +82,7 @@ class ReplicaObserver(Observer):
 
     def _is_weight(self, call: CollectiveCall) -> bool:
         """A weight itself, or a buffer that most of them fit into."""
-        given = _given(call)
+        given = _tensors(call)
         return any(tensor.data_ptr() in self._weights for tensor in given) or _is_most_of(given, self._total)
 
     # -- some of the numbers --
@@ -111,7 +113,7 @@ class ReplicaObserver(Observer):
                 yield SampledParameter(name, tuple(parameter.shape), tuple(values), exchanged)
 
 
-def _given(call: CollectiveCall) -> list[Tensor]:
+def _tensors(call: CollectiveCall) -> list[Tensor]:
     return [tensor for tensor in tensors_in((call.args, dict(call.kwargs))) if _is_plain(tensor)]
 
 

@@ -129,7 +129,7 @@ class ScheduleObserver(Observer):
 
 
 def _parts(scheduler: LRScheduler) -> Iterator[LRScheduler]:
-    """The schedules inside another one: SequentialLR, ChainedScheduler, and similar classes of users."""
+    """The schedules inside another schedule: SequentialLR, ChainedScheduler, and similar classes of users."""
     for value in vars(scheduler).values():
         for part in value if isinstance(value, (list, tuple)) else (value,):
             if isinstance(part, LRScheduler) and part is not scheduler:

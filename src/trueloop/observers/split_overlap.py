@@ -58,7 +58,7 @@ def _base(dataset: Any) -> Any:
 
 
 def _numbers(loader: data.DataLoader[Any]) -> set[int] | None:
-    """The indices, in the dataset at the bottom, that a loader draws; None where they are not known."""
+    """The indices, in the dataset at the bottom, that a loader draws; None where they are unknown."""
     drawn = _drawn(loader)
     dataset: Any = loader.dataset
     while isinstance(dataset, data.Subset) and drawn is not None:

@@ -100,7 +100,7 @@ class StepProgramObserver(Observer):
 
     def module_call_started(self, call: ModuleCall) -> None:
         if self._program is not None:
-            self._inputs = self._given(self._program, call)
+            self._inputs = self._input_values(self._program, call)
 
     def module_call_ended(self, call: ModuleCall) -> None:
         known = self.objects.model(call.module)
@@ -108,10 +108,10 @@ class StepProgramObserver(Observer):
             return
         outputs = tuple(self._value(self._program, tensor) for tensor in tensors_in(call.output, 64))
         number, name = known.number, known.name
-        inputs = self._given(self._program, call) if self._inputs is None else self._inputs
+        inputs = self._input_values(self._program, call) if self._inputs is None else self._inputs
         self._program.models.append(ModelUse(number, name, inputs, outputs, call.place, call.training, call.grad))
 
-    def _given(self, program: _Program, call: ModuleCall) -> tuple[int, ...]:
+    def _input_values(self, program: _Program, call: ModuleCall) -> tuple[int, ...]:
         return tuple(self._value(program, t) for t in (*tensors_in(call.args, 64), *tensors_in(call.kwargs, 64)))
 
     def backward_started(self, call: BackwardCall) -> None:

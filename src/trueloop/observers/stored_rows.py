@@ -16,8 +16,8 @@ from torch import Tensor
 from torch.utils.data import ConcatDataset, DataLoader, IterableDataset, Subset, TensorDataset, default_collate
 
 from trueloop.event import ConstantPart, PairsMatched, Place, RenamedPart, ShiftedPart, StoredOrderCompared
-from trueloop.measure.order import StoredTable, examine
 from trueloop.measure.pairs import paired
+from trueloop.measure.stored_order import StoredTable, examine
 from trueloop.measure.tensors import is_plain, is_readable, tensors_in
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import BatchDrawn, LoaderStart, ModuleCall, OperationCall, ProgramStart, RunEnd

@@ -30,6 +30,7 @@ from trueloop.taps.calls import (
     StepCall,
 )
 from trueloop.torch_private.modules import DropoutNd
+from trueloop.usercode.ownership import MODEL_LIBRARIES
 
 __all__ = ["ClassWeightsObserver", "ClippingObserver", "DropoutRatesObserver", "OptimizerSettingsObserver"]
 
@@ -39,7 +40,6 @@ EVERY: Final = 16
 MOST_CLIPS: Final = 200
 MATRICES: Final = 32
 FIRST_LOOK: Final = 4  # steps of an optimizer before it is measured; then every quarter more
-LIBRARIES: Final = ("transformers", "timm", "torchvision", "peft", "diffusers", "open_clip", "torchaudio")
 TARGETS: Final = 50_000
 
 
@@ -151,7 +151,7 @@ class OptimizerSettingsObserver(Observer):
 
     def _is_loaded(self, optimizer: Optimizer) -> bool:
         living = [model for _, model in self.objects.living_models()]
-        foreign = [m for model in living for m in model.modules() if type(m).__module__.startswith(LIBRARIES)]
+        foreign = [m for model in living for m in model.modules() if type(m).__module__.startswith(MODEL_LIBRARIES)]
         ids = {id(p) for module in (*self._loaded, *foreign) for p in module.parameters()}
         return any(id(p) in ids for p in parameters_of(optimizer))
 

@@ -3,8 +3,6 @@
 On CUDA each call is timed by events: with a warm L2 cache, and cold, after a buffer larger than the cache was written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from statistics import median

@@ -4,8 +4,6 @@ The tolerance is torch.testing's for the dtype, plus the reference's own error a
 from the truth as the reference is. So a kernel that computes in low precision as honestly as torch does passes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final

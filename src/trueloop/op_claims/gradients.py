@@ -1,7 +1,5 @@
 """Gradients of an operation or of its reference, for incoming gradients that are the same for both."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """A claim about an operation, and the search for the smallest input that breaks it."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Inputs for an operation: from `--inputs`, from `samples()` in its file, or shapes that it was seen to take."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """An operation that claims are tested on: how it is called, its reference, its inputs."""
 
-from __future__ import annotations
-
 import inspect
 import linecache
 import traceback
@@ -207,7 +205,7 @@ def _parameters(op: type[torch.autograd.Function]) -> list[str]:
 
 
 def reference_arguments(op: Any) -> int | None:
-    """Required arguments of an operation; None: its signature is not known."""
+    """Required arguments of an operation; None: its signature is unknown."""
     if is_custom_op(op):
         op = getattr(op, "_init_fn", op)
     function: Any = getattr(op, "forward", op) if isinstance(op, type) else op

@@ -1,8 +1,6 @@
 """python -m trueloop.op_claims.sanitized_calls FILE.py:NAME SAMPLES.pt: each call of the operation once, with its
 backward. Run under compute-sanitizer (`sanitizer.py`)."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from pathlib import Path

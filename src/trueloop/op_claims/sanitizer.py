@@ -5,8 +5,6 @@ The calls are made in a process of their own, with each tensor in an allocation 
 the address behind a tensor is valid too.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """closure-is-used: `step(closure)` computes the closure, returns its loss, and takes the same step."""
 
-from __future__ import annotations
-
 import inspect
 from typing import ClassVar, Final, final
 

@@ -1,7 +1,5 @@
 """grad-scaler-skips: with a GradScaler, steps whose gradients overflow change nothing; the others are as without."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Final, final
 
 import torch

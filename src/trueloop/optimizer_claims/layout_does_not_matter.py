@@ -1,7 +1,5 @@
 """layout-does-not-matter: weights that are not contiguous in memory (transposed, channels-last) train like others."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import ClassVar, Final, final
 

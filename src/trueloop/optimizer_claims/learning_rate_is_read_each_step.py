@@ -4,8 +4,6 @@ An optimizer built with one learning rate and set to another before its first st
 with the other.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar, Final, final
 
 from trueloop.optimizer_claims.optimizer_claim import ROUNDING, OptimizerClaim

@@ -3,8 +3,6 @@
 With the first of several learning rates that does it: a rate that does not fit is not the optimizer's fault.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, ClassVar, Final, final
 

@@ -1,7 +1,5 @@
 """maximize-is-used: with maximize=True it climbs: the steps on -f are those of a minimization of f."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import ClassVar, Final, final
 

@@ -3,8 +3,6 @@
 Also shown: bytes of state for each parameter, and the time of a step beside the reference's.
 """
 
-from __future__ import annotations
-
 import time
 from itertools import pairwise
 from statistics import median

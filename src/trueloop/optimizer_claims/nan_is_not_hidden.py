@@ -1,7 +1,5 @@
 """nan-is-not-hidden: gradients with NaN reach the weights, as with the reference, so that somebody sees them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar, final
 

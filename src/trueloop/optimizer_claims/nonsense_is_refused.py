@@ -1,7 +1,5 @@
 """nonsense-is-refused: a negative learning rate, betas above 1 and the like are an error in the constructor."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Final, final
 
 from trueloop.optimizer_claims.optimizer_claim import OptimizerClaim

@@ -1,7 +1,5 @@
 """optimizers-are-independent: another optimizer of the same class, at the same time, changes nothing; runs repeat."""
 
-from __future__ import annotations
-
 from inspect import Parameter
 from typing import Any, ClassVar, Final, final
 

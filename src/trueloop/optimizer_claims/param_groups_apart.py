@@ -4,8 +4,6 @@ Groups with lr 0 stay where they are, the other moves; parameters in two equal g
 added later moves too.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Final, final
 
 from torch import Tensor, nn

@@ -4,8 +4,6 @@ Two parameters without a gradient stand among the others, one first and one in t
 every second step only.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar, Final, final
 
@@ -76,5 +74,5 @@ class ParametersWithoutGradientStay(OptimizerClaim):
         alone = subject.training(SEPARABLE, groups=lambda given: given[1:]).run(STEPS)
         if distance <= ROUNDING or apart(alone.parameters[1:], other.parameters[1:], start[1:]) > ROUNDING:
             return None  # or its parameters depend on one another, as where their common norm is clipped
-        said = f"a parameter is {distance:.2g} apart where another one has a gradient in every second step only"
+        said = f"a parameter is {distance:.2g} apart where another parameter has a gradient in every second step only"
         return self.fails(said, {"apart": distance}, self.likely_first(POSITION), subject.place)

@@ -4,8 +4,6 @@ A hundred steps on several problems, in float64 so that rounding does not hide a
 may be as far from the float64 training as the reference is.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar, Final, final
 
 import torch

@@ -3,8 +3,6 @@
 Used: the rows that have a gradient move as with a dense one in the first step, and the others stay.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar, Final, final
 
 import torch
@@ -20,9 +18,7 @@ __all__ = ["SparseGradientsAreRight"]
 ROWS: Final = (1, 3, 3)
 CLOSE: Final = 1e-6
 
-IGNORED = Cause(
-    "the sparse gradient is skipped without a word", "raise RuntimeError for grad.is_sparse, or grad.to_dense()"
-)
+IGNORED = Cause("the sparse gradient is skipped silently", "raise RuntimeError for grad.is_sparse, or grad.to_dense()")
 TWICE = Cause("rows that occur twice are not added up", "grad.coalesce() first")
 
 

@@ -3,8 +3,6 @@
 The state is saved by `state_dict()` and `torch.save`, and loaded into a new optimizer over copies of the weights.
 """
 
-from __future__ import annotations
-
 import io
 from typing import Any, ClassVar, Final, final
 

@@ -1,7 +1,5 @@
 """step-writes-weights-only: a step writes the weights where they are, and leaves gradients and graph alone."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Final, final
 
 import torch

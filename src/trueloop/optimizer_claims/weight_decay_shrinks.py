@@ -4,8 +4,6 @@ Where gradients are zero, decoupled decay multiplies the weights by (1 - lr * we
 enters the gradient, and an adaptive optimizer takes full steps by it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar, Final, final
 

@@ -1,7 +1,5 @@
 """zero-gradients-are-finite: gradients of zero give finite weights, and those of the reference."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Final, final
 

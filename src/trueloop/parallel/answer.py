@@ -10,13 +10,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from trueloop.results.check import ExitCode
+
 __all__ = ["ANSWERS", "LAUNCH", "LOST", "WAIT", "answers", "is_rank", "launch_name", "leave_answer", "seconds_to_wait"]
 
 LAUNCH: Final = "TRUELOOP_LAUNCH"  # ID of the launch: one launch trains one run, so a restarted `train` resumes it
 ANSWERS: Final = "TRUELOOP_ANSWERS"  # The folder of the exit codes
 WAIT: Final = "TRUELOOP_WAIT"  # Seconds that a process waits for the others at the start: the launcher's `--wait`
 USUAL_WAIT: Final = 300
-LOST: Final = 6  # Exit code of a process that stops because another one is gone: never the cause
+LOST: Final = ExitCode.LOST_PEER  # of a process that stops because another is gone: never the cause
 SIGNALLED: Final = 128  # Exit codes from here on mean a signal
 
 

@@ -24,14 +24,16 @@ def choose(recipe: Recipe, device: torch.device) -> Strategy:
         raise BadRecipe(f"parallel=none needs one process, and there are {peers.world}. Nothing was run: {cure}.")
     if asked in ("auto", "ddp"):
         return Replicated(
-            peers, after=recipe.program == "compiled_step" or recipe.step is not None, note=_said(recipe, peers.world)
+            peers,
+            after=recipe.program == "compiled_step" or recipe.step is not None,
+            note=_ddp_note(recipe, peers.world),
         )
     if asked == "pp":
         return _pipelined(recipe, peers, device)
     return _sharded(recipe, peers, device)
 
 
-def _said(recipe: Recipe, world: int) -> str:
+def _ddp_note(recipe: Recipe, world: int) -> str:
     why = "" if recipe.parallel == "ddp" else " (auto)"
     return f"parallel: ddp{why} over {world} processes, which share each batch of {recipe.batch:,}"
 

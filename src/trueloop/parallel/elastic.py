@@ -32,6 +32,7 @@ from trueloop.errors import Misuse
 from trueloop.parallel.answer import ANSWERS, LAUNCH, LOST, SIGNALLED, WAIT, answers, launch_name
 from trueloop.parallel.launch import Rendezvous
 from trueloop.parallel.route import INTERFACE, route_to
+from trueloop.results.check import ExitCode
 
 if TYPE_CHECKING:
     from trueloop.parallel.launch import Plan
@@ -43,7 +44,6 @@ SAVING: Final = (
     120  # seconds to save and leave after a signal, before a kill; torch's 30 are few for a large checkpoint
 )
 QUOTED: Final = 40  # Lines that are shown of what a failed process said
-NOBODY: Final = 4  # The exit code when the nodes have not met: nothing was run
 
 
 def execute(plan: Plan, say: Callable[[str], None]) -> int:
@@ -71,7 +71,7 @@ def _run(plan: Plan, folder: Path) -> tuple[int, str, bool]:
     except SignalException as error:
         return *_signalled(plan, error.sigval, answers(folder / "answers")), False
     except (DistError, RendezvousError) as error:
-        return NOBODY, _unmet(plan, error, again=any(folder.glob("*/attempt_*"))), False
+        return ExitCode.MISUSE, _unmet(plan, error, again=any(folder.glob("*/attempt_*"))), False
     code = max(answers(folder / "answers").values(), default=0)
     restarted = len(list(folder.glob("*/attempt_*"))) - 1
     if restarted < 1:

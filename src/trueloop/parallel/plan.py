@@ -112,7 +112,7 @@ def _best_of(facts: ModelFacts, ways: Iterable[Way], terms: Terms) -> Row:
 
 
 def supported(way: Way, _: int = 1) -> str:
-    """Does `train` have a word for it? What the recipe's other fields allow is not known here."""
+    """Does `train` have a word for it? What the recipe's other fields allow is unknown here."""
     words = get_args(field_types()["parallel"])
     if way.kind in words:
         return ""

@@ -19,7 +19,7 @@ LONGEST_NAME: Final = 40  # Kubernetes allows 63 characters, and adds the number
 @final
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What runs elsewhere. How many GPUs there are is not known here."""
+    """What runs elsewhere. How many GPUs there are is unknown here."""
 
     command: tuple[str, ...]
     nproc: str

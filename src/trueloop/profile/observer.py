@@ -10,8 +10,6 @@
 A script that ends early gives a partial profile.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import weakref

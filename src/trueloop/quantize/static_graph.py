@@ -126,7 +126,7 @@ def _copy_shared_weights(graph: fx.GraphModule, weights: set[str]) -> set[str]:
 
 def _quantizer(weights: set[str]) -> Any:
     """Quantizes inputs per tensor and weights per output channel. Layers are identified by their weights, so a layer
-    that is called twice, or whose weight another one reads, is quantized everywhere."""
+    that is called twice, or whose weight another layer reads, is quantized everywhere."""
     from torchao.quantization.pt2e import HistogramObserver, PerChannelMinMaxObserver
     from torchao.quantization.pt2e.quantizer import QuantizationAnnotation, QuantizationSpec, Quantizer
 

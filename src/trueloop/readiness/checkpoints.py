@@ -7,8 +7,8 @@ from typing import Final
 
 from trueloop.checkpoint.store import Folder
 from trueloop.errors import BadCheckpoint
-from trueloop.readiness.question import Run, claim_question, question
 from trueloop.readiness.record import Absent
+from trueloop.readiness.statements import Run, claim_question, question
 from trueloop.readiness.training_keys import ForeignCode, NotReadable, keys_of
 from trueloop.results.readiness import Figure, Statement, stated
 from trueloop.trust.files import open_regular

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from trueloop.readiness.question import Run, question, untested
 from trueloop.readiness.record import Record
+from trueloop.readiness.statements import Run, question, untested
 from trueloop.results.readiness import Statement, Status, stated
 
 __all__ = ["claims"]

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from trueloop.readiness.question import Run, question
 from trueloop.readiness.record import Absent
+from trueloop.readiness.statements import Run, question
 from trueloop.results.readiness import Figure, Statement, stated
 
 __all__ = ["classes", "duplicates", "inputs", "sizes", "tested", "where"]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from trueloop.readiness.question import Run, question
+from trueloop.readiness.statements import Run, question
 from trueloop.results.readiness import Figure, Statement, Status, stated
 
 __all__ = ["checked", "ended", "nonfinite"]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from trueloop.readiness.question import Run, question
+from trueloop.readiness.statements import Run, question
 from trueloop.results.readiness import Statement, Status, stated
 
 __all__ = ["allowed", "open_findings"]

@@ -19,8 +19,8 @@ from trueloop.readiness import (
     risks,
     validation,
 )
-from trueloop.readiness.question import Run, answers, questions_in
 from trueloop.readiness.record import Record
+from trueloop.readiness.statements import Run, answers, questions_in
 from trueloop.results.readiness import Readiness
 from trueloop.session.folder import read_about
 from trueloop.session.runs import summary_of

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from trueloop.readiness.question import Run, question
+from trueloop.readiness.statements import Run, question
 from trueloop.results.readiness import Statement, stated
 
 __all__ = ["device", "held", "loss", "model", "optimizer"]

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from trueloop.readiness.question import Run, question
+from trueloop.readiness.statements import Run, question
 from trueloop.results.readiness import Statement, middle_of, stated
 
 __all__ = ["memory", "speed", "waits"]

@@ -8,8 +8,6 @@ events.jsonl:7#parameters
 checkpoints/step-00000171/manifest.json#files
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from trueloop.readiness.question import Run, claim_question, question
 from trueloop.readiness.record import Absent
+from trueloop.readiness.statements import Run, claim_question, question
 from trueloop.results.readiness import Statement, stated
 
 __all__ = ["changed", "data", "deterministic", "order", "seeded", "versions"]

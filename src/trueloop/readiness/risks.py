@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from trueloop.readiness.question import Run, question
+from trueloop.readiness.statements import Run, question
 from trueloop.results.readiness import Figure, Statement, middle_of, stated
 
 __all__ = ["lost", "room", "seeds", "spikes", "time"]
@@ -93,7 +93,7 @@ def seeds(run: Run) -> Statement:
     record, other = run.record, run.twin
     seed = record.figure("run.json#recipe.seed")
     if other is None:
-        text = "only seed {seed} was trained: the effect of the seed is not known"
+        text = "only seed {seed} was trained: the effect of the seed is unknown"
         command = f"trueloop train {run.recipe} --set seed={int(seed.value) + 1}"
         return stated(SECTION, "risk", text, seed=seed).advising(command)
     figures = {"mine": record.number("run.json#best"), "theirs": other.number("run.json#best")}

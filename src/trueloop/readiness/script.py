@@ -8,8 +8,8 @@ from typing import Final
 from trueloop.finding import Severity
 from trueloop.readiness import contract, findings
 from trueloop.readiness.performance import DATA_BOUND
-from trueloop.readiness.question import Question, Run, answers, claim_question, question, questions_in
 from trueloop.readiness.record import Absent
+from trueloop.readiness.statements import Question, Run, answers, claim_question, question, questions_in
 from trueloop.results.readiness import SECTIONS, Readiness, Statement, Status, stated
 from trueloop.rules.catalogue import find_rule, select
 from trueloop.rules.rule import Rule

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from trueloop.readiness.question import Run, claim_question, question
 from trueloop.readiness.record import Absent, Record
+from trueloop.readiness.statements import Run, claim_question, question
 from trueloop.results.readiness import Figure, Statement, Status, stated
 
 __all__ = ["against_before", "against_constant", "collapsed", "mode", "reached", "repeats", "test"]

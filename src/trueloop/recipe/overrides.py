@@ -12,45 +12,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from trueloop.errors import BadRecipe, did_you_mean
+from trueloop.errors import BadRecipe
+from trueloop.recipe.field_names import field_meant
 from trueloop.recipe.parse import NOTHING, guess_value, read_value
 from trueloop.recipe.recipe import Recipe, field_types
 from trueloop.recipe.validate import bullet_list, find_problems
 
 __all__ = ["apply_overrides", "override_notes"]
-
-_SYNONYMS: Final = {
-    "lr": "learning_rate max_lr",
-    "batch": "batch_size bs train_batch_size",
-    "epochs": "num_epochs max_epochs num_train_epochs n_epochs",
-    "steps": "max_steps num_steps iterations max_iters",
-    "weight_decay": "wd l2",
-    "accumulate": "gradient_accumulation_steps accumulate_grad_batches grad_accum",
-    "clip": "gradient_clip_val max_grad_norm grad_clip",
-    "schedule": "scheduler lr_scheduler",
-    "warmup": "warmup_steps",
-    "final": "min_lr",
-    "precision": "amp dtype fp16 bf16 mixed_precision",
-    "workers": "num_workers",
-    "patience": "early_stopping",
-    "seed": "random_seed",
-    "loss": "loss_fn criterion",
-    "optimizer": "opt optim",
-    "ema": "ema_decay",
-    "activation_checkpointing": "gradient_checkpointing",
-    "log_every": "log_interval logging_steps",
-    "evaluate_every": "eval_every eval_interval eval_steps val_check_interval",
-    "save_every": "save_steps",
-    "keep": "save_total_limit",
-    "balanced": "sampler",
-    "trackers": "logger report_to",
-    "start_from": "pretrained init_from checkpoint",
-    "label_smoothing": "smoothing",
-    "compile": "torch_compile",
-    "data": "dataset",
-}
-"""A field, and what other frameworks call it. Used in suggestions only."""
-_FIELD_OF: Final = {word: field for field, words in _SYNONYMS.items() for word in words.split()}
 
 _LENGTHS: Final = {"epochs": "steps", "steps": "epochs"}  # Two ways to set the length: one replaces the other
 
@@ -98,13 +66,7 @@ def _check_name(field: str, own: Iterable[str]) -> None:
     if field == "hyperparameters":
         raise ValueError(f"hyperparameters are set by their names: {', '.join(own) or 'this recipe has none'}")
     if field not in field_types():
-        raise ValueError(f"unknown recipe field {field!r}.{field_meant(field, own)}")
-
-
-def field_meant(word: str, own: Iterable[str] = ()) -> str:
-    """' Did you mean x?' for a word that is neither a field nor one of the recipe's own hyperparameters."""
-    meant = _FIELD_OF.get(word.lower())
-    return f" Did you mean {meant}?" if meant else did_you_mean(word.lower(), [*own, *field_types()])
+        raise ValueError(f"unknown recipe field {field!r}.{field_meant(field, [*own, *field_types()])}")
 
 
 def _entered(before: Any, field: str, entry: str, text: str) -> Any:

@@ -23,6 +23,7 @@ from types import FrameType, MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from trueloop.errors import BadRecipe
+from trueloop.recipe.field_names import field_meant
 
 if TYPE_CHECKING:
     from trueloop.hook import Hook
@@ -225,9 +226,7 @@ def _checked(init: Callable[..., None]) -> Callable[..., None]:
         unknown = [name for name in named if name not in names]
         missing = [name for name in names[len(values) :] if name not in defaults() and name not in named]
         if unknown or missing:
-            from trueloop.recipe.overrides import field_meant
-
-            said = [f"a recipe has no field {name!r}.{field_meant(name)}" for name in unknown]
+            said = [f"a recipe has no field {name!r}.{field_meant(name, names)}" for name in unknown]
             said += [f"a recipe needs {' and '.join(missing)}"] if missing else []
             sentence = "; ".join(said)
             end = "" if sentence.endswith("?") else "."

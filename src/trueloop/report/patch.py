@@ -7,7 +7,6 @@ the same lines, the more severe finding wins; applying the patch and checking ag
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import StringIO
@@ -15,11 +14,10 @@ from itertools import pairwise
 from typing import Final
 
 from trueloop.results.check import Verdict, counted
-from trueloop.usercode.source import full_path, lines_on_disk, unified
+from trueloop.usercode.source import HUNK, full_path, lines_on_disk, unified
 
 __all__ = ["Change", "changes_of", "patched_files", "remark", "render"]
 
-_HUNK: Final = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@")
 _NO_NEWLINE: Final = "\\ No newline at end of file\n"
 
 
@@ -107,7 +105,7 @@ def _hunks(lines: list[str]) -> Iterator[Change]:
             continue
         if at > start or new:
             yield Change(start, at, tuple(new))
-        if head := _HUNK.match(line):
+        if head := HUNK.match(line):
             at = int(head[1]) - (head[2] != "0")
         elif line[0] in " \n":
             at += 1

@@ -1,7 +1,5 @@
 """The result of `env`: versions, devices and extras, for a bug report. Reads the metadata of packages; imports none."""
 
-from __future__ import annotations
-
 import platform
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The result of `try`: what a change to a script did to its losses, metrics, gradients and findings. No torch here."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -60,7 +58,7 @@ class ScriptRun:
 
 
 def direction(name: str) -> int:
-    """-1: lower is better; 1: higher is better; 0: not known."""
+    """-1: lower is better; 1: higher is better; 0: unknown."""
     words = name.lower().replace("/", " ").replace("_", " ").replace("-", " ").replace("@", " ").split()
     if any(word in LOWER_IS_BETTER for word in words):
         return -1
@@ -99,7 +97,7 @@ class Quantity:
 
     @property
     def gain(self) -> int:
-        """1: better, -1: worse, 0: no difference, or not known which is better."""
+        """1: better, -1: worse, 0: no difference, or unknown which is better."""
         if not self.moved:
             return 0
         before, after = self.means

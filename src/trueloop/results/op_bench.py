@@ -1,7 +1,5 @@
 """The result of `bench FILE.py:NAME`: an operation and its reference over sizes. No torch here."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Where the dimensions of a value go: through reductions, transposes, reshapes and indexing."""
 
-from __future__ import annotations
-
 import ast
 from typing import Final
 
@@ -112,7 +110,7 @@ def _split(text: str) -> list[str]:
 
 
 def _reshaped(before: tuple[int, ...], after: tuple[int, ...], dims: Dims) -> Dims | None:
-    """Dimensions that keep their place in memory and their size; merged and split ones are not known."""
+    """Dimensions that keep their place in memory and their size; merged and split ones are unknown."""
     found: list[int | None] = []
     start, at = 1, {}
     for number, size in enumerate(before):

@@ -4,8 +4,6 @@ Roles come from evidence, never from a name or a position alone. A question that
 answer None, and a rule that gets None stays silent.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Final

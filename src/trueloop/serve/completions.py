@@ -1,7 +1,5 @@
 """OpenAI-compatible completions: a request as a value, and tokens as pieces of text."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Only the fields that the server reads or writes are listed, under the protocol's own numbers: protobuf skips others.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any, Final

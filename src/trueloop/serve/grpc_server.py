@@ -3,8 +3,6 @@
 Messages arrive as bytes and are parsed here, so that their size and their errors are ours to count.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import time
@@ -232,7 +230,7 @@ class GrpcServer:
 
 
 def _address(peer: str) -> str:
-    """`ipv4:10.0.0.1:50000` without the port, which is another one for each connection."""
+    """`ipv4:10.0.0.1:50000` without the port, which differs for each connection."""
     return peer.rpartition(":")[0] if peer.startswith("ip") else peer
 
 

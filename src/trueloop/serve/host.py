@@ -1,7 +1,5 @@
 """What every server has: limits, an API key, metrics, a beginning and an end."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import hmac

@@ -4,8 +4,6 @@ extension. Requests and answers as values; the routes are in kserve_routes, the 
 The order of a body with binary tensors is: JSON, then the bytes of each tensor that has a `binary_data_size`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """The routes of the KServe v2 protocol, as plain ASGI: /v2, /v2/health/...,
 /v2/models/NAME[/versions/V][/ready|/infer], /v2/repository/index and /v2/repository/models/NAME/load."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any, Final, final

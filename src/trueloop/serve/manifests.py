@@ -2,8 +2,6 @@
 
 kserve.yaml is an InferenceService with a container of its own; kubernetes.yaml a Deployment and a Service."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Mapping

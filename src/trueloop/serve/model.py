@@ -1,7 +1,5 @@
 """A served model: a version of an artifact with its queue, and where the next version comes from."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final

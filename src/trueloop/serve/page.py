@@ -5,28 +5,25 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any, Final
 
+from trueloop.report.page import STYLE, full_page
 from trueloop.results.artifact import Artifact
 from trueloop.serve.inputs import Inputs
 from trueloop.serve.openapi import example
 
 __all__ = ["curl_lines", "docs_page", "python_lines", "try_page"]
 
-STYLE: Final = """
-:root{color-scheme:light dark;--line:color-mix(in srgb,currentColor 20%,transparent)}
-body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem}
-h1{font-size:1.5rem;margin-bottom:.2rem}h2{font-size:1.1rem;margin-top:2rem}
-p.quiet{opacity:.7;margin-top:0}a{color:inherit}
-textarea,input[type=password],pre,button{border:1px solid var(--line);border-radius:6px}
-textarea,input[type=password],pre{font:14px/1.4 ui-monospace,monospace;padding:.5rem;color:inherit}
-textarea,input[type=password]{width:100%;box-sizing:border-box;background:transparent}
+CONTROLS: Final = """
+main{max-width:48rem}h2{margin-top:2rem}label{display:block;margin:.6rem 0 .2rem}
+textarea,input[type=password],button{border:1px solid var(--line);border-radius:.4rem;color:inherit;
+background:var(--card)}
+textarea,input[type=password]{width:100%;font:.85rem/1.5 ui-monospace,Menlo,Consolas,monospace;padding:.5rem}
 textarea{height:9rem}button{font:inherit;padding:.4rem 1.2rem;margin:.6rem 0;cursor:pointer}
-button:focus-visible,textarea:focus-visible,input:focus-visible{outline:2px solid #36c}
-pre{overflow:auto;white-space:pre-wrap;overflow-wrap:anywhere}
-table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:.3rem .6rem;border-bottom:1px solid
-var(--line);vertical-align:top}
+button:focus-visible,textarea:focus-visible,input:focus-visible{outline:2px solid var(--c0)}
+pre{white-space:pre-wrap;overflow-wrap:anywhere}
 canvas{image-rendering:pixelated;width:10rem;border:1px solid var(--line)}
-.bar{height:.6rem;border-radius:3px;background:#36c;min-width:1px}label{display:block;margin:.6rem 0 .2rem}
+.bar{height:.6rem;border-radius:.15rem;background:var(--c2);min-width:1px}
 """
+"""What the style sheet of all pages lacks: `trueloop ui` has its controls in a file of its own."""
 URL: Final = "http://127.0.0.1:8000"
 SCRIPT: Final = """
 const at=id=>document.getElementById(id), out=at('answer');
@@ -98,13 +95,13 @@ def try_page(artifact: Artifact, inputs: Inputs, *, key: bool, samples: bool = F
     takes = "; ".join(f"{port.name}: {port.dtype} [{', '.join(map(_size, port.shape))}]" for port in artifact.inputs)
     parts = [
         f"<h1>{escape(artifact.name)}</h1>"
-        f"<p class=quiet>{escape(artifact.task)} &middot; {escape(artifact.target)} &middot; {escape(takes)} &middot; "
+        f"<p class=soft>{escape(artifact.task)} &middot; {escape(artifact.target)} &middot; {escape(takes)} &middot; "
         "<a href=docs>API documentation</a></p>"
     ]
     if key:
         parts.append("<label for=key>API key</label><input id=key type=password autocomplete=off>")
     if samples:
-        parts.append("<div id=samples><h2>Samples</h2><p class=quiet>Of the run's validation data:</p></div>")
+        parts.append("<div id=samples><h2>Samples</h2><p class=soft>Of the run's validation data:</p></div>")
     if inputs.takes_pictures:
         height, width = artifact.preprocessing["size"]
         parts.append(
@@ -161,7 +158,7 @@ def _size(size: int | None) -> str:
 def docs_page(document: Mapping[str, Any]) -> str:
     """The OpenAPI document as HTML."""
     parts = [
-        f"<h1>{escape(document['info']['title'])}</h1><p class=quiet>{escape(document['info'].get('description', ''))} "
+        f"<h1>{escape(document['info']['title'])}</h1><p class=soft>{escape(document['info'].get('description', ''))} "
         "Machine-readable: <a href=openapi.json>openapi.json</a></p>"
     ]
     for path, methods in document["paths"].items():
@@ -180,6 +177,5 @@ def docs_page(document: Mapping[str, Any]) -> str:
 
 
 def _html(title: str, body: str) -> str:
-    meta = "<meta charset=utf-8><meta name=viewport content='width=device-width'>"
-    head = f"{meta}<title>{escape(title)}</title><style>{STYLE}</style>"
-    return f"<!doctype html><html lang=en><head>{head}</head><body>{body}</body></html>"
+    style = STYLE.read_text(encoding="utf-8") + CONTROLS
+    return full_page(escape(title), f"<style>{style}</style>", f"<main>{body}</main>")

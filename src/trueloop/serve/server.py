@@ -1,7 +1,5 @@
 """The server process: a socket, uvicorn with stricter connections, and a graceful shutdown."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import resource

@@ -1,7 +1,5 @@
 """A served language model: POST /v1/completions as OpenAI has it, also streamed, and GET /v1/models."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import secrets

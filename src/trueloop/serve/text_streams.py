@@ -1,8 +1,6 @@
 """Continuous batching: one thread owns a language model and computes the next token of all texts together. A text joins
 at the next token and leaves when it is over, so none waits for the longest one."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import threading

@@ -1,7 +1,5 @@
 """A model in a process of its own, started again when it ends: a crash of the model is not the end of the server."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import signal

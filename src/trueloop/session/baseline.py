@@ -91,7 +91,7 @@ def read_baseline(word: str | Path, runs: Path, recipe: Recipe) -> Found:
 
 def _refuse(path: Path, summary: RunSummary, metric: str) -> None:
     if summary.status == "running":
-        raise NotARun(f"The baseline {path} is still being trained: its best is not known yet. Nothing was trained.")
+        raise NotARun(f"The baseline {path} is still being trained: its best is still unknown. Nothing was trained.")
     if summary.collapse:
         raise NotARun(f"The baseline {path} has collapsed ({summary.collapse}) Nothing was trained: choose another.")
     if summary.metric != metric:

@@ -10,8 +10,6 @@ runs/NAME/run.json            kind "check"; script, arguments, git commit, machi
 Nothing here may end or slow the script: what cannot be written is reported in one sentence at the end.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys

@@ -28,6 +28,16 @@ class Parting:
     here: float = 0.0
     there: float = 0.0
 
+    def sentence(self, first: str) -> str:
+        """`first`: the run that the other is compared with."""
+        if not self.compared:
+            return f"{self.other} and {first}: no loss was logged for the same steps by both."
+        if self.step is None:
+            return f"{self.other} and {first}: bit-identical in all {self.compared:,} losses that both logged."
+        word = "training" if self.kind == "train" else "validation"
+        why = f"{self.other} and {first}: the {word} loss differs from step {self.step:,} on:"
+        return f"{why} {self.there!r} and {self.here!r} ({self.there - self.here:+.3g})."
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:

@@ -7,18 +7,17 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trueloop.errors import NotARun
 from trueloop.finding import Finding
+from trueloop.results.check import ExitCode
 from trueloop.session.hang_timeout import hang_after
 
 if TYPE_CHECKING:
     from trueloop.session.folder import RunFolder
 
 __all__ = ["end_run_on_hang", "record_hang_in"]
-
-STOPPED_ITSELF: Final = 5  # Exit code; see docs/exit-codes.md
 
 
 @contextmanager
@@ -29,7 +28,7 @@ def end_run_on_hang(seconds: float | None = None) -> Iterator[None]:
         return
     from trueloop.doctor.hang_watch import watch_for_hangs
 
-    with watch_for_hangs(hang_after() if seconds is None else seconds, _show, STOPPED_ITSELF):
+    with watch_for_hangs(hang_after() if seconds is None else seconds, _show, ExitCode.STOPPED):
         yield
 
 

@@ -35,7 +35,7 @@ class Listeners:
 
 
 class FirstCheckpoint(Hook):
-    """Records that a run has saved: one whose checkpoints were deleted must not begin again without a word."""
+    """Records that a run has saved: one whose checkpoints were deleted must not begin again silently."""
 
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder

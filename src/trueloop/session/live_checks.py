@@ -25,7 +25,9 @@ from trueloop.run import event_to, read_events
 from trueloop.usercode.allow import filter_findings, is_suppressed, locate_at_model
 from trueloop.usercode.settings import Settings
 
-__all__ = ["LiveChecks", "rules_for_runs"]
+__all__ = ["OBSERVED", "LiveChecks", "rules_for_runs"]
+
+OBSERVED: Final = 0.05  # Share of the time that the rules may take where the step is the user's own
 
 # Reason of the `RunEnded` event for each ending of a run
 REASON: Final[Mapping[str, Literal["finished", "interrupted", "exception"]]] = {
@@ -119,7 +121,7 @@ class LiveChecks(Hook):
             self._said |= {finding.code for finding in self.checker.check(event) if not _may_be_a_symptom(finding)}
         self._record.begin(kept)
 
-    def heard(self, event: Event) -> None:
+    def event_emitted(self, event: Event) -> None:
         if self._own_step and isinstance(event, NotFinite):
             if event.place is not None:
                 self._check_nonfinite()
@@ -150,7 +152,7 @@ class LiveChecks(Hook):
             return
         self._check_nonfinite()
         passes = self._tally.counts[EpochStarted]
-        self.heard(RunEnded(ending.step, None, REASON[ending.reason], passes, 0, 0))
+        self.event_emitted(RunEnded(ending.step, None, REASON[ending.reason], passes, 0, 0))
         self._record.close()
         self.verdict = self._conclude(ending)
         for finding in self.verdict.findings:

@@ -43,6 +43,7 @@ from trueloop.parallel.peers import Group, Peers, find_peers
 from trueloop.parallel.replicated import Replicated
 from trueloop.session.folder import ABOUT, RunFolder, read_about
 from trueloop.session.listeners import Listeners, listen
+from trueloop.session.live_checks import OBSERVED
 from trueloop.session.logged_values import plain_numbers
 from trueloop.session.machine import machine
 from trueloop.session.shared_folder import open_shared_folder
@@ -51,7 +52,6 @@ from trueloop.usercode.settings import load_settings
 
 __all__ = ["Session", "session"]
 
-OBSERVED: Final = 0.05  # Share of the time that the rules may take
 LOWER: Final = ("loss", "error", "mae", "mse", "perplexity")  # In the name of a metric of which less is better
 OVER: Final = ("finished", "early-stopped")
 
@@ -178,7 +178,7 @@ class Session:
             self._stack.callback(self._stream.close)
         self._stack.enter_context(catch_signals(self._stop))
         if self._rules and not self._folder.guest:
-            self._stack.enter_context(observe(hooks.heard, load_settings(Path.cwd()), OBSERVED))
+            self._stack.enter_context(observe(hooks.event_emitted, load_settings(Path.cwd()), OBSERVED))
         log_to(self._log_values)
         self._stack.callback(stop_logging_to, self._log_values)
         self._clock, self._logged = time.perf_counter(), self.step

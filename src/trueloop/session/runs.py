@@ -32,7 +32,7 @@ STATUS: Final[Mapping[str, Status]] = {
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """A run in one line. None: not known, or not there yet."""
+    """A run in one line. None: unknown, or not there yet."""
 
     path: Path
     status: Status

@@ -40,7 +40,7 @@ class Samples:
 
     @property
     def digest(self) -> str:
-        """Of all that was read: other data have another one."""
+        """Of all that was read: other data have a different one."""
         return blake2b(b"".join(self.hashes), digest_size=16).hexdigest()
 
     @property

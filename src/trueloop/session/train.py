@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from torch import nn
 
@@ -39,7 +39,7 @@ from trueloop.session.facts import write_facts
 from trueloop.session.folder import RunFolder
 from trueloop.session.hang_watch import end_run_on_hang, record_hang_in
 from trueloop.session.listeners import Listeners, open_listeners
-from trueloop.session.live_checks import rules_for_runs
+from trueloop.session.live_checks import OBSERVED, rules_for_runs
 from trueloop.session.logged_values import plain_numbers
 from trueloop.session.machine import machine
 from trueloop.session.shared_folder import open_shared_folder
@@ -49,8 +49,6 @@ from trueloop.usercode.definitions import code_hash
 from trueloop.usercode.settings import load_settings
 
 __all__ = ["Trained", "resume", "train"]
-
-OBSERVED: Final = 0.05  # Share of the time that the rules may take where the step is the user's own
 
 
 @dataclass(frozen=True)
@@ -239,7 +237,7 @@ def _observed(loop: Loop) -> Iterator[None]:
         if loop.recipe.step is None or loop.parts.peers.world > 1:
             yield
             return
-        with observe(loop.parts.hooks.heard, load_settings(Path.cwd()), OBSERVED):
+        with observe(loop.parts.hooks.event_emitted, load_settings(Path.cwd()), OBSERVED):
             yield
     finally:
         stop_logging_to(log)

@@ -1,7 +1,5 @@
 """`trueloop.watch()`: the rules of `trueloop check` from inside a script or a notebook, with a run folder."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterable

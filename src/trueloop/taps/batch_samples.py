@@ -80,7 +80,7 @@ def likeness(tensor: Tensor) -> float:
 
 
 def are_windows(rows: list[Tensor]) -> bool:
-    """Is each sample the previous one shifted by a few positions, or one tensor another one shifted by one?"""
+    """Is each sample the previous one shifted by a few positions, or one tensor another shifted by one?"""
     lead = rows[0]
     if lead.dim() < 2 or lead.shape[0] < 2 or lead.shape[1] < 3:
         return False

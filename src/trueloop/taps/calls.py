@@ -67,7 +67,7 @@ class ModuleCall:
 
 
 class InnerCall(NamedTuple):
-    """A call of a module inside another one, when it has ended; on deep steps only."""
+    """A call of a module inside another call, when it has ended; on deep steps only."""
 
     module: nn.Module
     args: tuple[Any, ...]
@@ -233,7 +233,7 @@ class ModuleMove(NamedTuple):
 
 
 class ParameterSet(NamedTuple):
-    """A parameter was assigned to a module, perhaps over another one."""
+    """A parameter was assigned to a module, perhaps over another parameter."""
 
     module: nn.Module
     name: str

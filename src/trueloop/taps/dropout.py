@@ -1,7 +1,7 @@
 """Patches dropout functions: counts active calls per model call, and publishes those in eval mode."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import FrameType
 from typing import Any, Final
 
@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional
 
 from trueloop.taps.calls import DropoutCall
-from trueloop.taps.place import is_users, place_in
+from trueloop.taps.place import is_users, outer_frames, place_in
 from trueloop.taps.tap import Patch, Tap, is_unwatched
 
 __all__ = ["DropoutTap"]
@@ -55,19 +55,13 @@ class DropoutTap(Tap):
         caller = sys._getframe(2)
         if call.training or not is_users(caller.f_code.co_filename):
             return  # a library's layer follows its own mode, and may be in train mode on purpose
-        names = tuple(frame.f_code.co_qualname for frame in _outwards(caller) if is_users(frame.f_code.co_filename))
+        names = tuple(frame.f_code.co_qualname for frame in outer_frames(caller) if is_users(frame.f_code.co_filename))
         self.bus.publish("dropout_called", DropoutCall(function, probability, place_in(caller), _owner(caller), names))
-
-
-def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
 
 
 def _owner(caller: FrameType) -> nn.Module | None:
     """The first `self` that is a module, from the call outwards."""
-    for frame in _outwards(caller):
+    for frame in outer_frames(caller):
         names = frame.f_code.co_varnames
         if names and frame.f_code.co_argcount and isinstance(owner := frame.f_locals.get(names[0]), nn.Module):
             return owner

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import torch
 from torch import Tensor
 
-from trueloop.measure.graph import node_name
+from trueloop.measure.graph import operation_name
 from trueloop.taps.graph_notes import SCALED, read_note
 from trueloop.torch_private.autograd import result_metadata, saved
 
@@ -50,7 +50,7 @@ def dtypes_in(roots: Sequence[Any], limit: int = 20_000) -> DtypeSurvey:
         if not following and (variable := getattr(node, "variable", None)) is not None:
             leaves[id(variable)] = variable.dtype
             continue
-        name = _plain(node)
+        name = operation_name(node)
         if name not in _NO_ARITHMETIC:
             formats.update(kind for result in result_metadata(node) if (kind := result.dtype) in HALVES)
             whole = whole and not name.startswith(_OPAQUE)
@@ -71,7 +71,7 @@ def manual_loss_scale(root: Any) -> float:
             break
         node, factor = waiting.pop(0)
         largest = max(largest, factor)
-        name = _plain(node)
+        name = operation_name(node)
         if name in _JOINS:
             known = _constant(node, name) if name in ("Mul", "Div") else 1.0
             waiting += [(behind, factor * known) for behind, _ in node.next_functions if behind is not None]
@@ -90,7 +90,3 @@ def _constant(node: Any, name: str) -> float:
         return 1.0
     number = abs(value)
     return number if name == "Mul" else 1.0 / number if number else 1.0
-
-
-def _plain(node: Any) -> str:
-    return node_name(node).rstrip("0123456789").removesuffix("Backward")

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from torch import Tensor, nn
 
-from trueloop.measure.graph import is_view, node_name
+from trueloop.measure.graph import is_view, node_name, operation_name
 from trueloop.torch_private.autograd import saved_result
 
 __all__ = ["Activation", "hidden_activations"]
@@ -56,10 +56,6 @@ def _behind(node: Any) -> list[Any]:
     return [following for following, _ in node.next_functions if following is not None]
 
 
-def _plain(node: Any) -> str:
-    return node_name(node).rstrip("0123456789").removesuffix("Backward")
-
-
 def _function(node: Any) -> Function | None:
     return _FUNCTIONS.get(node_name(node).rstrip("0123456789"))
 
@@ -100,7 +96,7 @@ def _activation(node: Any, users: dict[Any, list[Any]]) -> Activation | None:
     values = None if weight is None else saved_result(node)
     if function is None or layer is None or weight is None or values is None or not values.numel():
         return None
-    if _plain(layer) == _CONVOLUTION:
+    if operation_name(layer) == _CONVOLUTION:
         rows = 0 if weight.shape[0] == values.shape[1] else 1  # a transposed convolution has its outputs second
         dimension = 1
     else:
@@ -118,7 +114,7 @@ def _layer_feeding(node: Any) -> Any:
         if not inner:
             return None
         node = inner[0]
-        name = _plain(node)
+        name = operation_name(node)
         if name in _PRODUCTS or name == _CONVOLUTION:
             return node
         if not (is_view(node) or name in _NORMS or name == "Add"):
@@ -128,21 +124,21 @@ def _layer_feeding(node: Any) -> Any:
 
 def _is_transposed(layer: Any) -> bool:
     """nn.Linear applies its weight transposed; `x @ weight` does not."""
-    return _plain(layer) == "Linear" or any(_plain(behind) in _TURNS for behind in _behind(layer))
+    return operation_name(layer) == "Linear" or any(operation_name(behind) in _TURNS for behind in _behind(layer))
 
 
 def _is_gated(user: Any, users: dict[Any, list[Any]], depth: int = 0) -> bool:
     """Does anything but a weight, through views, norms and dropout, use the values?"""
-    if _weight_of(user) is not None and (_plain(user) in _PRODUCTS or _plain(user) == _CONVOLUTION):
+    if _weight_of(user) is not None and (operation_name(user) in _PRODUCTS or operation_name(user) == _CONVOLUTION):
         return False
-    if depth >= _FAR or not (is_view(user) or _plain(user) in _NORMS or _drops(user)):
+    if depth >= _FAR or not (is_view(user) or operation_name(user) in _NORMS or _drops(user)):
         return True
     return any(_is_gated(later, users, depth + 1) for later in users.get(user, ())) or not users.get(user)
 
 
 def _drops(node: Any) -> bool:
     """A dropout: a product with a mask that holds zeros and one other value."""
-    name = _plain(node)
+    name = operation_name(node)
     if name == "NativeDropout":
         return True
     mask = saved_result(node, "other") if name == "Mul" and len(_behind(node)) == 1 else None

@@ -212,7 +212,7 @@ def _stored_names(node: ast.AST) -> set[str]:
 
 
 def _stores(node: ast.AST, expression: ast.expr) -> bool:
-    """An assignment to this attribute or item, or to another one of the same name."""
+    """An assignment to this attribute or item, or to another of the same name."""
     written = [each for each in ast.walk(node)
                if isinstance(each, (ast.Attribute, ast.Subscript)) and not isinstance(each.ctx, ast.Load)]  # fmt: skip
     return any(_root(each) == _root(expression) for each in written)

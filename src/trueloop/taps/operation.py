@@ -23,7 +23,7 @@ from trueloop.torch_private.modes import function_modes, has_only_default_device
 __all__ = ["OperationTap"]
 
 TRAINING_STEPS: Final = frozenset({1, 2, 3, 24, 120, 360, 1080, 3240})
-"""Steps, of one optimizer, that are published. Step 0 is not: where it begins is not known."""
+"""Steps, of one optimizer, that are published. Step 0 is not: where it begins is unknown."""
 EVALUATIONS: Final = frozenset({0, 1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128})
 """Evaluations that are published, by their number: the latest of them is never long ago."""
 CALLS: Final = 3  # calls of models in each

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Iterator
 from types import CodeType, FrameType
 from typing import Final
 
@@ -18,6 +19,7 @@ __all__ = [
     "here",
     "is_direct",
     "is_users",
+    "outer_frames",
     "place_in",
 ]
 
@@ -46,6 +48,13 @@ def caller_of(frame: FrameType) -> FrameType:
     while frame.f_code.co_filename == UNSEEN and frame.f_back is not None:
         frame = frame.f_back
     return frame
+
+
+def outer_frames(frame: FrameType | None) -> Iterator[FrameType]:
+    """A frame and those that called it, outwards."""
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
 
 
 def here(depth: int = 1) -> Place | None:

@@ -7,8 +7,6 @@ A row covers the backward calls since the last row and the optimizer steps after
 backward.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence

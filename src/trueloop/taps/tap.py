@@ -1,7 +1,5 @@
 """What a tap is, and how a function of torch's is replaced and put back."""
 
-from __future__ import annotations
-
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator

@@ -18,6 +18,8 @@ __all__ = ["OptimizedModule", "compile_counts", "compile_seconds", "compiler_cal
 __all__ += ["forget_collective", "frames_compiled", "hide_from_compiler", "is_compiled", "is_compiler_error"]
 __all__ += ["register_collective", "reset_compiler", "set_known_module_call", "set_recompile_limit"]
 
+# OptimizedModule: what torch.compile makes of a module. 2.11+
+
 compiler_callback: Final = (
     get_eval_frame_callback  # not None in torch.compile's frames: any called function may be compiled. 2.11+
 )
@@ -91,6 +93,7 @@ def register_collective(original: Any, wrapper: Any) -> None:
 
 
 def forget_collective(wrapper: Any) -> None:
+    """Undoes `register_collective`. 2.11+"""
     _known_collectives().pop(wrapper, None)
 
 

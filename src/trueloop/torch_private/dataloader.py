@@ -11,12 +11,14 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter as LoaderIterator
 __all__ = ["LoaderIterator", "PendingBatch", "batches_yielded", "become_worker", "index_sampler", "iterated_dataset"]
 __all__ += ["forget_workers", "pending_batch", "shut_down_workers", "stacks_samples"]
 
+# LoaderIterator: base of both iterators of a loader, with and without workers. 2.11+
+
 _NEXT: Final[CodeType] = LoaderIterator.__next__.__code__
 
 
 @dataclass(frozen=True, slots=True)
 class PendingBatch:
-    """A batch that the loop has asked a loader for and not received yet."""
+    """A batch that the loop has asked a loader for and not received yet. 2.11+"""
 
     loader: int
     number: int  # Its position in the epoch, from 0

@@ -4,4 +4,4 @@ from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
 
 __all__ = ["PrefixStore", "Store", "TCPStore"]
 
-# torch.distributed has these three too, where a type checker cannot see them. 2.11+
+# torch.distributed has PrefixStore, Store and TCPStore too, where a type checker cannot see them. 2.11+

@@ -28,7 +28,7 @@ own_buffers: Final[Callable[[nn.Module], dict[str, Tensor | None]]] = attrgetter
 own_modules: Final[Callable[[nn.Module], dict[str, nn.Module | None]]] = attrgetter("_modules")
 """A module's children by attribute, duplicates included; `named_children` leaves those out. 2.11+"""
 
-BUFFERS: Final = "_buffers"
+BUFFERS: Final = "_buffers"  # The attribute behind own_buffers. 2.11+
 MEMBERS: Final = ("_parameters", BUFFERS, "_modules")  # behind own_parameters, own_buffers and own_modules. 2.11+
 FORWARD_HOOKS: Final = ("_forward_hooks", "_forward_pre_hooks")  # Attributes that hold the hooks of a forward. 2.11+
 HOOKS: Final = (*FORWARD_HOOKS, "_backward_hooks", "_backward_pre_hooks")  # of all hooks of a module's call. 2.11+
@@ -42,6 +42,7 @@ APPLY: Final = "_apply"  # behind `to`, `cuda`, `half` ...: a class that overrid
 
 
 def has_forward_hooks(module: nn.Module) -> bool:
+    """Would a call of this module run a forward hook of its own? 2.11+"""
     return any(getattr(module, name) for name in FORWARD_HOOKS)
 
 

@@ -26,8 +26,6 @@ programs     one training step, and one evaluation if one was sampled
   complete     false: the step had more operations than are recorded
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

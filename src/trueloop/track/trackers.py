@@ -66,8 +66,8 @@ class FailSafe(Hook):
     def started(self, start: Start) -> None:
         self._forward(lambda hook: hook.started(start))
 
-    def heard(self, event: Event) -> None:
-        self._forward(lambda hook: hook.heard(event))
+    def event_emitted(self, event: Event) -> None:
+        self._forward(lambda hook: hook.event_emitted(event))
 
     def logged(self, row: Row) -> None:
         self._forward(lambda hook: hook.logged(row))

@@ -5,8 +5,6 @@ A graph is nodes and edges between their numbers. At the level "model" each call
 "layer" the operations of a layer are one; at the level "operation" each is its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import prod

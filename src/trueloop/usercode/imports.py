@@ -1,7 +1,5 @@
 """Which files of the user's a script imports, read from its source: nothing is executed."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import os

@@ -4,8 +4,6 @@ Lines of IPython (`%load_ext ..`, `!pip ..`, `x?`) become calls of its shell, wh
 are left out and listed. Line numbers stay those of the cell.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from torch import nn
 
 __all__ = ["assigned_place", "attributes_read", "built_place", "claim", "class_place", "class_source", "layer_place"]
-__all__ += ["detaching_lines", "draws_in_training", "is_users", "methods_of", "users_classes"]
+__all__ += ["MODEL_LIBRARIES", "detaching_lines", "draws_in_training", "is_users", "methods_of", "users_classes"]
 
+MODEL_LIBRARIES: Final = ("transformers", "timm", "torchvision", "peft", "diffusers", "open_clip", "torchaudio")
+"""They load weights in ways of their own."""
 _INSTALLED: Final = {sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 _OWN: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _LIBRARY: Final = tuple(os.path.realpath(path) + os.sep for path in {*_INSTALLED, _OWN})

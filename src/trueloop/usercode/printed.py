@@ -59,8 +59,8 @@ def split_of(words: Iterable[str]) -> Literal["train", "valid", "test", ""]:
 def validation_metrics(line: str) -> dict[str, float]:
     """Values of validation or test data in a printed line: `epoch 3 loss 0.2 val_acc 0.9` -> {'acc': 0.9}.
 
-    Names of test data keep `test`. A value without a word for its data counts if it is a measure (`accuracy`), and if
-    the line has no bare `loss`, which is that of the training."""
+    Names of test data keep `test`. A value whose name has no word for its data counts if it is a measure (`accuracy`),
+    and if the line has no bare `loss`, which is that of the training."""
     if not any(character.isdigit() for character in line):
         return {}
     found: dict[str, float] = {}

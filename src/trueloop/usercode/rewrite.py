@@ -48,7 +48,7 @@ def block_of(source: Source, statement: ast.stmt) -> list[ast.stmt]:
 
 
 def end_of(block: list[ast.stmt]) -> ast.stmt | None:
-    """The last statement of a block, if another one could follow it; None after a return, break, continue or raise."""
+    """The last statement of a block, if another could follow it; None after a return, break, continue or raise."""
     return None if not block or isinstance(block[-1], (ast.Return, ast.Break, ast.Continue, ast.Raise)) else block[-1]
 
 
@@ -84,7 +84,7 @@ def after(source: Source, statement: ast.stmt, text: str) -> Edit:
 
 
 def move_statement(source: Source, statement: ast.stmt, behind: ast.stmt) -> list[Edit]:
-    """Moves a one-line statement after another one; no edits if its block would become empty."""
+    """Moves a one-line statement after another statement; no edits if its block would become empty."""
     if statement.lineno != statement.end_lineno or len(block_of(source, statement)) < 2 or statement is behind:
         return []
     text = source.lines[statement.lineno - 1].strip()

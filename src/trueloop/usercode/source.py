@@ -10,6 +10,7 @@ import ast
 import difflib
 import linecache
 import os
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeGuard
@@ -30,11 +31,12 @@ __all__ += [
     "shown_place",
     "source_of",
 ]
-__all__ += ["unified"]
+__all__ += ["HUNK", "unified"]
 
 Loop: TypeAlias = ast.For | ast.While | ast.AsyncFor
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
+HUNK: Final = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@")  # The head of a part of a unified diff
 _MARK: Final = "\ufeff"  # The byte order mark that some editors write; Python ignores it
 
 

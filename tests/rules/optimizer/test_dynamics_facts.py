@@ -34,6 +34,7 @@ from trueloop.rules.optimizer.learning_rate_too_high import LearningRateTooHigh
 from trueloop.rules.optimizer.learning_rate_too_low import LearningRateTooLow
 from trueloop.rules.optimizer.plateau_wrong_mode_or_metric import COUNTED, ENOUGH, PlateauWrongModeOrMetric
 from trueloop.rules.rule import Rule
+from trueloop.rules.shared_thresholds import MAIN_LINE, NEAR_ZERO
 
 LINE = Place("gone.py", 7)
 END = RunEnded(step=400, place=None, reason="finished", epochs=0, forwards=0, unwatched_steps=0)
@@ -104,7 +105,7 @@ def test_a_loss_may_also_climb_or_swing() -> None:
     "change",
     [
         {"optimizers": 2},
-        {"share": high.MAIN - 0.1},
+        {"share": MAIN_LINE - 0.1},
         {"bootstrapped": 201},
         {"below_zero": True},
         {"closures": True},
@@ -116,7 +117,7 @@ def test_losses_that_are_not_meant_to_fall(change: dict[str, object]) -> None:
 
 
 def test_weights_that_began_at_zero_and_tiny_batches_say_nothing() -> None:
-    assert not too_high(looks=[moved(5, rms=high.SCALE / 2)])
+    assert not too_high(looks=[moved(5, rms=NEAR_ZERO / 2)])
     assert not too_high(batch=high.BATCH - 1)
     assert not judged(LearningRateTooHigh, [moved(5), LOSS])  # no loss of PyTorch's
 
@@ -134,7 +135,7 @@ def test_weights_that_stand_still_in_a_hundred_steps() -> None:
     assert too_low([moved(low.STEPS, distance=low.STILL / 2)])
     assert not too_low([moved(low.STEPS, distance=low.STILL)])
     assert not too_low([moved(low.STEPS - 1, distance=0.0)])
-    assert not too_low([moved(low.STEPS, distance=0.0, rms=low.SCALE / 2)])
+    assert not too_low([moved(low.STEPS, distance=0.0, rms=NEAR_ZERO / 2)])
     assert not too_low([moved(low.STEPS, distance=0.0)], end=replace(END, reason="cut"))
 
 

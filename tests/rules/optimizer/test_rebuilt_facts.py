@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from trueloop.event import Event, FrozenMoved, FrozenStatisticsMoved, OptimizerRebuilt, Place
+from trueloop.event import SHORT_LIFE, Event, FrozenMoved, FrozenStatisticsMoved, OptimizerRebuilt, Place
 from trueloop.finding import Finding, Severity
 from trueloop.rules.checker import Checker
 from trueloop.rules.optimizer.frozen_layer_updated import FrozenLayerUpdated
-from trueloop.rules.optimizer.optimizer_recreated_every_step import IN_A_ROW, LIFE, OptimizerRecreatedEveryStep
+from trueloop.rules.optimizer.optimizer_recreated_every_step import OptimizerRecreatedEveryStep
 from trueloop.rules.rule import Rule
+from trueloop.rules.shared_thresholds import DROPPED_IN_A_ROW
 
 BUILT = Place("gone.py", 4, "train")
 REBUILT = OptimizerRebuilt(
@@ -41,17 +42,17 @@ def said(rule: type[Rule], *events: Event) -> list[Finding]:
 
 
 def test_it_takes_three_in_a_row() -> None:
-    assert len(said(OptimizerRecreatedEveryStep, *[REBUILT] * IN_A_ROW)) == 1
-    assert not said(OptimizerRecreatedEveryStep, *[REBUILT] * (IN_A_ROW - 1))
-    longer = replace(REBUILT, steps=LIFE + 1)
-    assert not said(OptimizerRecreatedEveryStep, *([REBUILT] * (IN_A_ROW - 1) + [longer]) * 2)
+    assert len(said(OptimizerRecreatedEveryStep, *[REBUILT] * DROPPED_IN_A_ROW)) == 1
+    assert not said(OptimizerRecreatedEveryStep, *[REBUILT] * (DROPPED_IN_A_ROW - 1))
+    longer = replace(REBUILT, steps=SHORT_LIFE + 1)
+    assert not said(OptimizerRecreatedEveryStep, *([REBUILT] * (DROPPED_IN_A_ROW - 1) + [longer]) * 2)
     other = replace(REBUILT, parameter_set=2)
     assert not said(OptimizerRecreatedEveryStep, REBUILT, REBUILT, other, other)
 
 
-@pytest.mark.parametrize(("steps", "count"), [(LIFE, 1), (LIFE + 1, 0)])
+@pytest.mark.parametrize(("steps", "count"), [(SHORT_LIFE, 1), (SHORT_LIFE + 1, 0)])
 def test_two_steps_are_a_short_life_and_three_are_not(steps: int, count: int) -> None:
-    assert len(said(OptimizerRecreatedEveryStep, *[replace(REBUILT, steps=steps)] * IN_A_ROW)) == count
+    assert len(said(OptimizerRecreatedEveryStep, *[replace(REBUILT, steps=steps)] * DROPPED_IN_A_ROW)) == count
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,7 @@ def test_two_steps_are_a_short_life_and_three_are_not(steps: int, count: int) ->
     ids=["no state", "a closure", "other weights"],
 )
 def test_nothing_lost_is_nothing_said(event: OptimizerRebuilt) -> None:
-    assert not said(OptimizerRecreatedEveryStep, *[event] * IN_A_ROW)
+    assert not said(OptimizerRecreatedEveryStep, *[event] * DROPPED_IN_A_ROW)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +82,9 @@ def test_nothing_lost_is_nothing_said(event: OptimizerRebuilt) -> None:
 def test_the_line_is_moved_only_where_it_means_the_same(lines: str, moved: bool, tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(lines + "\n", encoding="utf-8")
-    (finding,) = said(OptimizerRecreatedEveryStep, *[replace(REBUILT, place=Place(str(script), 2, ""))] * IN_A_ROW)
+    (finding,) = said(
+        OptimizerRecreatedEveryStep, *[replace(REBUILT, place=Place(str(script), 2, ""))] * DROPPED_IN_A_ROW
+    )
     assert bool(finding.diff) is moved
 
 
@@ -90,7 +93,9 @@ def test_of_two_loops_it_leaves_both_where_it_may(tmp_path: Path) -> None:
     inner = "        for x in data:\n            o = Adam(net.parameters())\n            o.step()\n"
     text = f"for fold in folds:\n    net = make()\n    for epoch in epochs:\n{inner}"
     script.write_text(text, encoding="utf-8")
-    (finding,) = said(OptimizerRecreatedEveryStep, *[replace(REBUILT, place=Place(str(script), 5, ""))] * IN_A_ROW)
+    (finding,) = said(
+        OptimizerRecreatedEveryStep, *[replace(REBUILT, place=Place(str(script), 5, ""))] * DROPPED_IN_A_ROW
+    )
     assert "+    o = Adam(net.parameters())\n     for epoch in epochs:" in finding.diff
 
 

@@ -8,8 +8,6 @@ Measured here: bytes of layer outputs that are alive, counted by weak references
 linear layer and a GELU.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ You will compare the gradient of |f'(x)|^2 with the formula on paper, see what a
 does to it, and what it costs.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,7 +33,7 @@ def cube(x: Tensor) -> Tensor:
 
 
 class CubeDetached(Function):
-    """A right backward that cannot be differentiated: it leaves the graph, without a word."""
+    """A right backward that cannot be differentiated: it leaves the graph silently."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:

@@ -7,8 +7,6 @@ Exercise: write both, and have them checked as `trueloop probe` checks operation
 against torch, and whether the backward writes where it must not.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

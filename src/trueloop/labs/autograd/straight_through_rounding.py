@@ -7,8 +7,6 @@ gradient is wrong on purpose, so it must be compared with the gradient of the id
     trueloop probe ops.py:RoundStraight --against torch.round --gradient-of identity
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

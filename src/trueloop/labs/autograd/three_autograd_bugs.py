@@ -6,8 +6,6 @@ written in place. Each has a message that names the rule that was broken, and a 
 You will learn what each message means, by making it and by making it disappear.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

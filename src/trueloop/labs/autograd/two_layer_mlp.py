@@ -7,8 +7,6 @@ the batch, and why softmax and cross entropy together have such a simple one: pr
 Here one linear layer is worked out and compared with autograd. Exercise: the network.
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody writes it
 from torch import Tensor

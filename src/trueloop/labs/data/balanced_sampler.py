@@ -6,8 +6,6 @@ an epoch has: if each class comes equally often, the loss no longer pays for ign
 Exercise: write a sampler that is balanced exactly, differs from epoch to epoch, and is repeatable.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ You will see the curve over 0, 1, 2 and 4 workers for three kinds of samples. Wh
 machine.
 """
 
-from __future__ import annotations
-
 import os
 import time
 import warnings

@@ -7,8 +7,6 @@ workers in its workers, and Python refuses that. macOS and Windows spawn by defa
 You will run one script in four ways, and count how often its top level runs.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import subprocess
 import sys

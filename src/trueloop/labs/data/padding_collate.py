@@ -7,8 +7,6 @@ Exercise: write the collate function. It is checked on shapes, masks, types and 
 must give the same answer with and without padding.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

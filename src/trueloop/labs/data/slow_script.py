@@ -7,8 +7,6 @@ You will see it find a loader that normalizes number by number in Python, and wh
 machine's.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

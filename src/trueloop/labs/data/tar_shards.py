@@ -7,8 +7,6 @@ among shards and within a buffer, and workers must share the shards themselves.
 You will write both forms, count opens, and see each sample twice where workers do not share.
 """
 
-from __future__ import annotations
-
 import tarfile
 import tempfile
 from collections import Counter

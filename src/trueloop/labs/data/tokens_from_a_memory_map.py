@@ -7,8 +7,6 @@ You will compare it with reading the file, and see two traps: a copy of everythi
 travels to workers as a copy.
 """
 
-from __future__ import annotations
-
 import pickle
 import tempfile
 import tracemalloc

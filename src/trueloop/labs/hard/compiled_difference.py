@@ -8,8 +8,6 @@ The compiler here is a small backend with a planted fault, so that the lab is qu
 GELU by its approximation with tanh, as a fast kernel might.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -6,8 +6,6 @@ processes would: first with all settings, then with all but one. What a missing 
 Threads, hash seeds and operations without a deterministic form follow, and the settings of a GPU where there is one.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import subprocess
@@ -33,7 +31,7 @@ SETTINGS = {
     "DataLoader(generator=...)": "the order of samples, whatever was drawn before",
 }
 GPU_SETTINGS = """torch.use_deterministic_algorithms(True)      # and CUBLAS_WORKSPACE_CONFIG=:4096:8
-torch.backends.cudnn.benchmark = False        # True: takes the fastest kernel, which may be another one each time
+torch.backends.cudnn.benchmark = False        # True: takes the fastest kernel, which may differ each time
 torch.backends.cuda.matmul.allow_tf32 = False # for equal numbers on other GPUs"""
 
 

@@ -8,8 +8,6 @@ You will measure four loops by what is still alive after each step, and follow t
 the name that holds it.
 """
 
-from __future__ import annotations
-
 import gc
 import weakref
 from collections.abc import Callable

@@ -7,8 +7,6 @@ worker, the worker for nobody.
 The stack of the parent names the victim. You will ask the worker for its own stack, and see the fix.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tempfile

@@ -7,8 +7,6 @@ Here the forward is finite all the time; only a gradient is not: the derivative 
 infinity times 0 is NaN. You will compare what the log says, what `detect_anomaly` says and what `trueloop check` says.
 """
 
-from __future__ import annotations
-
 import inspect
 import textwrap
 import warnings

@@ -7,8 +7,6 @@ shape of its result for compilers, and its gradient.
 The first run compiles, which takes about a minute; torch keeps the result.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

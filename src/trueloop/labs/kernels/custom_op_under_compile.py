@@ -4,8 +4,6 @@
 without the numbers (`register_fake`), and for training a gradient (`register_autograd`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

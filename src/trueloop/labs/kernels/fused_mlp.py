@@ -5,8 +5,6 @@ product, read and written by GELU, and read by the second. GELU needs no other n
 while the tile is still on the chip. On a GPU the lab times our kernel beside torch.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -7,8 +7,6 @@ a time. On a GPU the lab times our Triton kernel beside torch's attention.
 Exercise: write it, with a causal mask.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -5,8 +5,6 @@ time, and what one has loaded, another finds in the cache. Tiles in one long row
 of `b` each; tiles in a compact block share both. On a GPU the lab times our Triton product beside cuBLAS.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

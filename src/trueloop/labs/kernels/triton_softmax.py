@@ -5,8 +5,6 @@ running maximum it is two, whatever the width. A kernel that holds the row in re
 is the only limit. On a GPU the lab times our Triton kernel beside torch's softmax.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

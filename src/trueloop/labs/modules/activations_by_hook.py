@@ -9,8 +9,6 @@ recipe, a run or a file of yours, one command does it:
     trueloop inspect model digits --activations 1 --output layer.safetensors
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory

@@ -7,8 +7,6 @@ itself instead. Both averages begin at zero, and a correction makes the first st
 Exercise: AdamW, checked by the claims of `trueloop probe` against torch.optim.AdamW.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

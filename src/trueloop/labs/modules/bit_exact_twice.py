@@ -7,8 +7,6 @@ random sample, another batch order. And sums depend on the order in which they a
 You will train five times and compare the weights, each time with one thing changed.
 """
 
-from __future__ import annotations
-
 from hashlib import sha256
 
 import torch

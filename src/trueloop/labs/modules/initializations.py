@@ -6,8 +6,6 @@ of 0.5 becomes 1e-9 and a factor of 2 becomes 1e9. Kaiming's and Xavier's formul
 You will measure the spread in each layer, and the gradient that arrives at the first one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@ were assigned as attributes. What is not in the tree is not trained, not moved a
 You will walk a small model and find a shared weight, a hidden layer in a list, and a tensor that should be a buffer.
 """
 
-from __future__ import annotations
-
 import io
 from dataclasses import dataclass
 

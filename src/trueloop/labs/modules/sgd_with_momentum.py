@@ -7,8 +7,6 @@ grows. It costs one number for each weight, and that number belongs into every c
 Exercise: SGD with momentum and weight decay, checked by the claims of `trueloop probe` against torch.optim.SGD.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

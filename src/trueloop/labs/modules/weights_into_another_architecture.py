@@ -8,8 +8,6 @@ You will move an attention layer with three projections into one with a fused pr
 1x1 convolution.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

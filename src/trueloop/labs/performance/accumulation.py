@@ -7,8 +7,6 @@ batch.
 You will compare gradients in float64, where rounding does not hide anything: four ways to do it, two of them wrong.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -7,8 +7,6 @@ You will compile a block of such operations, compare values and gradients with e
 has paid. The times are this machine's.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from typing import Any

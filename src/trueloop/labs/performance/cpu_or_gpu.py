@@ -7,8 +7,6 @@ You will multiply matrices of growing size: on the CPU, on the GPU, and on the G
 it pays is this machine's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -7,8 +7,6 @@ printed.
 You will count graphs with a backend of your own, get the reason from `fullgraph=True`, and remove the break.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

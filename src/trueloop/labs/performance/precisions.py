@@ -7,8 +7,6 @@ You will measure which gradients are lost, train one network in four ways to the
 is fastest depends on the hardware: a processor without units for these types is slower with them.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext

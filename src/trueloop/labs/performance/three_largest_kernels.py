@@ -7,8 +7,6 @@ You will profile one step of a small network, forward, backward and optimizer, a
 a machine with a GPU these are the kernels of the GPU.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -8,8 +8,6 @@ You will predict all four for a small network on paper, and measure them with th
 allocation.
 """
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -9,8 +9,6 @@ batch only if every rank has equally many samples.
 Exercise: write both calls yourself. The weights of two ranks are then compared with the weights of DDP.
 """
 
-from __future__ import annotations
-
 import runpy
 from typing import Any
 

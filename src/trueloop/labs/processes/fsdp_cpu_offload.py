@@ -7,8 +7,6 @@ weights of one layer while that layer computes, and gives its gradient back.
 A limit is set here: 6 GB of the GPU. You will train with and without offloading below that limit.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from typing import Any

@@ -8,8 +8,6 @@ A limit is set here: 60 % of what plain training needs. You will measure what ea
 after training.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -7,8 +7,6 @@ of the process group, 30 minutes by default, and the traceback after that names 
 first call that is not the same on all ranks is the fault.
 """
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 

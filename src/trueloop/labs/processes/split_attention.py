@@ -7,8 +7,6 @@ attention in tiles (FlashAttention) are built on this.
 Exercise: write the attention over one part, and the merge of two parts.
 """
 
-from __future__ import annotations
-
 import runpy
 from typing import Any
 

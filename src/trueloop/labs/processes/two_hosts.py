@@ -7,8 +7,6 @@ You will see what a rank must know (the address of rank 0, and the interface), a
 Needs root and `ip` (iproute2) on Linux.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

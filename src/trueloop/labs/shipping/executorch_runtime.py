@@ -5,8 +5,6 @@ price is that every free size needs a limit. Its runtime also runs on this machi
 before it is on any phone.
 """
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ a scale of their own. It needs no calibration data. Each layer is quantized alon
 bear it is seen.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -5,8 +5,6 @@ than, p99 one in 100. Requests that arrive within a few milliseconds are compute
 depends on the machine, and here callers and server share its processors.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

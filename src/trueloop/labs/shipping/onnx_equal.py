@@ -7,8 +7,6 @@ were never tried are where exports fail.
 You will export a small network, run it by ONNX Runtime in a process of its own, and see what an exporter refuses.
 """
 
-from __future__ import annotations
-
 import logging
 import tempfile
 from pathlib import Path

@@ -5,8 +5,6 @@ run time. Dynamic quantization measures the range of each row when it comes. As 
 calibration, both agree. When they grow, the static range cuts them off.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -7,8 +7,6 @@ Here both are compared before: by ONNX Runtime, which is also what Triton runs t
 Set TRITON_URL (http://host:8000) to a server that reads the folder TRITON_MODELS, and it is asked, too.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -5,8 +5,6 @@ file, derivatives.yaml, has the gradient formulas. Five entries, each with a dif
 with what the operation does here.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

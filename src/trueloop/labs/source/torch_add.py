@@ -9,8 +9,6 @@ asked of the installed torch, without its sources:
 You will see the stations of one call, and what they cost for one number and for a million.
 """
 
-from __future__ import annotations
-
 import inspect
 from dataclasses import dataclass
 

@@ -7,8 +7,6 @@ each run under `trueloop check`, which names the rule that it breaks.
 It takes longer than other labs: the five trainings run in a process that is watched.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 import subprocess

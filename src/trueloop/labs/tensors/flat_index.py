@@ -8,8 +8,6 @@ Exercise: the three functions that a kernel needs, checked on shapes with sizes 
 tensors.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import product
 

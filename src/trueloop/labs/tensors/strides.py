@@ -7,8 +7,6 @@ You will see the same 6 numbers read in six ways, and which strides are possible
 and overlapping ones too.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -7,8 +7,6 @@ is added any more, without a warning.
 You will learn why sums are accumulated in float32, what `torch.sum` does about it, and which dtype overflows.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

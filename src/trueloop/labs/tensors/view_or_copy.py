@@ -8,8 +8,6 @@ You will learn to tell both kinds apart by asking the storage, not by their name
 and a copy on another.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -7,7 +7,7 @@ the state is empty; or it holds only the model's own weights, although a file wa
 
 Why it hurts
 ------------
-`strict=False` skips what does not match, without a word. The model trains, or is evaluated, from random weights. The
+`strict=False` silently skips what does not match. The model trains, or is evaluated, from random weights. The
 usual cause is a prefix: `module.` of DataParallel, `_orig_mod.` of torch.compile, the name of an attribute.
 
 Evidence

@@ -24,9 +24,9 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: a column that is not computed exactly from another one (99.9 % of its variance) in both files; files whose
-rows run in opposite directions; columns that the script does not name although it names the others; smooth series, in
-which any rows give the others.
+Not reported: a column that is not computed exactly from another column (99.9 % of its variance) in both files; files
+whose rows run in opposite directions; columns that the script does not name although it names the others; smooth
+series, in which any rows give the others.
 """
 
 from trueloop.event import LaterRowsUsed, RunEnded, TablesRead
@@ -55,7 +55,7 @@ class ColumnLooksAhead(Rule, code="DAT140", severity=Severity.WARNING):
                 event,
                 f"Column `{event.column}` of `{event.file}` is computed from later rows than in `{event.other}`: "
                 f"`{event.file}` uses `{event.source}` up to {_row(event.last)}{series}, `{event.other}` up to "
-                f"{_row(event.other_last)}. It holds what is not known yet where the model is used.",
+                f"{_row(event.other_last)}. It holds what is still unknown where the model is used.",
                 fix="Compute the column in both files from the same rows, none of them later than its own "
                 "(`.shift(1).rolling(7)`, without `center=True`), or leave it out of the inputs.",
                 evidence={"column": event.column, "computed from": event.source, "file": event.file,

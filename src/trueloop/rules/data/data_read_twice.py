@@ -4,7 +4,7 @@ What it sees
 ------------
 The files that the script read: a list of files (json, yaml, text) names one of them twice where it names the others
 once, or names it for training and for validation; or rows of a file for evaluation (by its name: valid, test, holdout)
-are in a file for training too, number by number; or half of the rows of any file, or more, are in another one: one
+are in a file for training too, number by number; or half of the rows of any file, or more, are in another file: one
 export under two names. Or rows for evaluation are rows for training but for a little noise: the nearest training row
 is an order of magnitude nearer than the nearest one of training rows.
 

@@ -168,11 +168,11 @@ def _is_held_out(place: Place | None) -> bool:
         positions = {parameters.index(name) for name in names if name in parameters}
         for call in calls_in(source.tree):
             if called_name(call) == function.name:
-                names += _given(source, call, positions, {parameters[position] for position in positions})
+                names += _argument_names(source, call, positions, {parameters[position] for position in positions})
     return any(says_held_out(words_of(name)) for name in names)
 
 
-def _given(source: Source, call: ast.Call, positions: set[int], names: set[str]) -> Iterator[str]:
+def _argument_names(source: Source, call: ast.Call, positions: set[int], names: set[str]) -> Iterator[str]:
     for position, argument in enumerate(call.args):
         if position in positions or position + 1 in positions:  # a method has `self` before
             yield from _names(argument)

@@ -3,7 +3,7 @@
 What it sees
 ------------
 The data files that the script opened are read once more at the end of the run. Relations that hold exactly in all rows
-of a file are compared with a second file that has the same columns: a column that is never above another one (start
+of a file are compared with a second file that has the same columns: a column that is never above another (start
 and end), the sum or the product of two others, an amount that follows a setting of its row (samples and sampling
 rate), the number of each name (label codes). Also the order of rows: those of each user or machine are sorted by a code
 in one file, and by time, or not by that code, in the other. Also tables that give each id its labels, one row for each:

@@ -81,7 +81,7 @@ def _reads_mask(view: ProgramView, operation: Operation) -> bool:
 
 
 def _picked_dim(operation: Operation) -> int | None:
-    """The dimension that the integers count; None: not known."""
+    """The dimension that the integers count; None: unknown."""
     text = dict(operation.options).get("1", "")
     if operation.name == "index_select":
         text = dict(operation.options).get("dim", text)

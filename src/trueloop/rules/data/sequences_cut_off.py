@@ -4,7 +4,7 @@ What it sees
 ------------
 The sequences of symbols that enter a model in training all have one width, which is a number that the script cuts
 sequences at (`ids[:max_len]`). The script pads shorter sequences, but no row has any padding: hardly a sequence is
-shorter than the limit. And the model hardly predicts the targets of new rows; where these are not known, its training
+shorter than the limit. And the model hardly predicts the targets of new rows; where these are unknown, its training
 loss is near that of a constant prediction.
 
 Why it hurts

@@ -12,7 +12,7 @@ they had changed exactly by
 
 Why it hurts
 ------------
-Each batch is used twice, once with the optimizer's learning rate and once with another one that no schedule, clipping,
+Each batch is used twice, once with the optimizer's learning rate and once with a second one that no schedule, clipping,
 warm-up or scaler controls. The optimizer's statistics no longer fit its steps. Such a line is often left over from an
 older loop or from debugging, and the run does not match its settings.
 

@@ -2,7 +2,7 @@
 
 What it sees
 ------------
-A layer runs inside a model without being part of it, and in each call it is another one: `nn.Dropout(0.5)(x)` or
+A layer runs inside a model without being part of it, and in each call it is a new one: `nn.Dropout(0.5)(x)` or
 `nn.Linear(64, 10)(x)` in `forward`, or `self.head = nn.Linear(...)` assigned again in every call.
 
 Why it hurts
@@ -13,7 +13,7 @@ reach it, so that evaluation and inference drop values at random.
 
 Evidence
 --------
-The class of the layer, its parameters, and the number of training calls that built another one; for a dropout, the
+The class of the layer, its parameters, and the number of training calls that built a new one; for a dropout, the
 calls in eval mode that dropped values.
 
 Use instead

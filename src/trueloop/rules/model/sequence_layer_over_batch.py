@@ -50,7 +50,7 @@ class SequenceLayerOverBatch(Rule, code="MDL113", severity=Severity.ERROR):
 
     def __init__(self) -> None:
         self._sizes: dict[Place | None, dict[str, list[tuple[int, ...]]]] = defaultdict(lambda: defaultdict(list))
-        """Shapes given to attention whose first dimension is not known, in training and in evaluation."""
+        """Shapes given to attention whose first dimension is unknown, in training and in evaluation."""
         self._clear: set[Place | None] = set()
         self._event: StepProgram | None = None
 

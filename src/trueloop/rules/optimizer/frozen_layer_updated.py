@@ -32,8 +32,8 @@ When it is fine
 ---------------
 Not reported: frozen parameters without a gradient (`zero_grad()` sets it to None, and the optimizer skips them); the
 first step after freezing, if its backward came before; gradients that your code assigns; a discriminator frozen while
-its generator trains; batch norm in eval mode, without weights, or in a network that follows another one (EMA, momentum
-encoder); random networks whose statistics settle only now.
+its generator trains; batch norm in eval mode, without weights, or in a network that follows another network (EMA,
+momentum encoder); random networks whose statistics settle only now.
 
 If statistics should follow new data while the weights stay: `# trueloop: allow[frozen-layer-updated]`.
 """

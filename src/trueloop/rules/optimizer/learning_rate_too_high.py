@@ -35,6 +35,7 @@ from typing import Final
 
 from trueloop.event import Backward, LossComputed, LossCurve, RunEnded, Stepped, WeightsMoved
 from trueloop.rules.rule import Finding, Findings, Rule, Severity
+from trueloop.rules.shared_thresholds import MAIN_LINE, NEAR_ZERO
 from trueloop.rules.summed_loss import SummedLoss
 
 __all__ = ["LearningRateTooHigh"]
@@ -48,8 +49,6 @@ JUMP: Final = 3.0  # Peak over final loss: a batch of 8 does not move a median o
 CLIMB: Final = 2.0  # Final loss over first loss
 SWING: Final = 4.0  # High over low values in the last quarter; 2.5 is chance for 16 squared errors
 BATCH, LARGE_BATCH = 8, 16  # Samples per loss needed, for jumps and for swings
-SCALE: Final = 1e-3  # Root mean square below which a weight started at (nearly) zero: it has no norm to compare with
-MAIN: Final = 0.8  # Share of all backwards that one line needs for its losses to be the training loss
 
 
 class LearningRateTooHigh(Rule, code="OPT104", severity=Severity.WARNING):
@@ -95,7 +94,7 @@ class LearningRateTooHigh(Rule, code="OPT104", severity=Severity.WARNING):
 
     def _should_fall(self, loss: LossCurve) -> bool:
         """One optimizer, one loss from PyTorch, and targets that the model does not compute itself in most steps."""
-        alone = loss.optimizers == 1 and loss.share >= MAIN and 2 * loss.bootstrapped <= loss.step
+        alone = loss.optimizers == 1 and loss.share >= MAIN_LINE and 2 * loss.bootstrapped <= loss.step
         return alone and not loss.below_zero and not loss.closures and loss.seen >= LOSSES and self._batch >= BATCH
 
     def _is_unstable(self, loss: LossCurve) -> bool:
@@ -113,8 +112,8 @@ class LearningRateTooHigh(Rule, code="OPT104", severity=Severity.WARNING):
 
     def _report(self, loss: LossCurve) -> Finding:
         look = self._looks[0]
-        moved = {move.name or "?": float(f"{move.distance:.3g}") for move in look.moves if move.rms >= SCALE}
-        moves = [move for move in self._looks[-1].moves if move.rms >= SCALE]
+        moved = {move.name or "?": float(f"{move.distance:.3g}") for move in look.moves if move.rms >= NEAR_ZERO}
+        moves = [move for move in self._looks[-1].moves if move.rms >= NEAR_ZERO]
         latest = {move.name or "?": float(f"{move.update or 0:.3g}") for move in moves}
         rate = max(look.learning_rate for look in self._looks)
         highest = max(loss.peak, *loss.first)
@@ -140,7 +139,7 @@ class LearningRateTooHigh(Rule, code="OPT104", severity=Severity.WARNING):
 
 def _typical(look: WeightsMoved, *, early: bool) -> list[float]:
     """The median change per step over the weights that did not start at zero; empty if all did."""
-    moves = [move for move in look.moves if move.rms >= SCALE]
+    moves = [move for move in look.moves if move.rms >= NEAR_ZERO]
     changes = [move.distance / look.steps if early else move.update for move in moves]
     known = [change for change in changes if change is not None and math.isfinite(change)]
     return [median(known)] if known else []

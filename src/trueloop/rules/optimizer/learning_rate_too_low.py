@@ -32,6 +32,7 @@ from typing import Final
 
 from trueloop.event import SCALE_FREE, LossCurve, OptimizerSettings, RunEnded, WeightsMoved
 from trueloop.rules.rule import Findings, Rule, Severity
+from trueloop.rules.shared_thresholds import MAIN_LINE, NEAR_ZERO
 
 __all__ = ["LearningRateTooLow"]
 
@@ -44,8 +45,6 @@ DEPENDS: Final = 0.05
 """Relative first-order change of the loss if the weights change by their norm: about 1 at random weights, 0 at an
 optimum."""
 RISING: Final = 1.5  # Last learning rate over its median, in a warmup that has not ended
-SCALE: Final = 1e-3  # Root mean square below which a weight started at (nearly) zero: it has no norm to compare with
-MAIN: Final = 0.8  # Share of all backwards that one line needs for its losses to be the training loss
 
 
 class LearningRateTooLow(Rule, code="OPT105", severity=Severity.WARNING):
@@ -75,11 +74,11 @@ class LearningRateTooLow(Rule, code="OPT105", severity=Severity.WARNING):
         if loss is None or not self._looks or event.reason not in ("finished", "exit"):
             return
         last, began = self._looks[-1], median(loss.first)
-        ways = {move.name or "?": move.distance for move in last.moves if move.rms >= SCALE}
+        ways = {move.name or "?": move.distance for move in last.moves if move.rms >= NEAR_ZERO}
         still = STILL_AT_TINY_RATE if self._tiny and last.steps >= 2 * STEPS else STILL
         if last.steps < STEPS or not ways or not max(ways.values()) < still or self._is_warming_up():
             return
-        alone = loss.optimizers == 1 and loss.share >= MAIN and not loss.below_zero and not loss.closures
+        alone = loss.optimizers == 1 and loss.share >= MAIN_LINE and not loss.below_zero and not loss.closures
         fallen = loss.end < min(FALLEN * began, *loss.first)  # losses of batches differ even if nothing is learned
         if not alone or fallen or not self._depends(began):
             return

@@ -30,15 +30,14 @@ loaded), with another learning rate, or without state (plain SGD).
 
 from typing import Final
 
-from trueloop.event import OptimizerRebuilt, Place, Stepped
+from trueloop.event import SHORT_LIFE, OptimizerRebuilt, Place, Stepped
 from trueloop.rules.rule import Findings, Rule, Severity, plural
+from trueloop.rules.shared_thresholds import DROPPED_IN_A_ROW
 from trueloop.usercode.rewrite import loops_around
 from trueloop.usercode.source import called_name, calls_in, source_of
 
 __all__ = ["OptimizerRecreatedEveryEpoch"]
 
-LIFE: Final = 2  # Steps up to which it is optimizer-recreated-every-step
-IN_A_ROW: Final = 3
 WITHOUT_LOADER: Final = 12
 
 
@@ -53,12 +52,12 @@ class OptimizerRecreatedEveryEpoch(Rule, code="OPT119", severity=Severity.WARNIN
 
     def on_optimizer_rebuilt(self, event: OptimizerRebuilt) -> Findings:
         continues = event.untouched and event.same_settings and not event.closure
-        lost = event.steps > LIFE and event.parameters_with_state > 0 and continues and event.passes <= 1
+        lost = event.steps > SHORT_LIFE and event.parameters_with_state > 0 and continues and event.passes <= 1
         count, steps = self._in_a_row.get(event.parameter_set, (0, event.steps))
         known = count == 0 or (event.steps == steps and event.same_loaders)
         count = (count + 1 if known else 1) if lost else 0
         self._in_a_row[event.parameter_set] = (count, event.steps)
-        if count < (IN_A_ROW if event.passes else WITHOUT_LOADER):
+        if count < (DROPPED_IN_A_ROW if event.passes else WITHOUT_LOADER):
             return
         yield self.finding(
             event,

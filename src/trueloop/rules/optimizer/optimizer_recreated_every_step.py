@@ -2,8 +2,8 @@
 
 What it sees
 ------------
-Three times in a row an optimizer was created over exactly the parameters of another one that had taken one or two steps
-and held state (momentum, Adam's averages), and the weights were as its last step left them.
+Three times in a row an optimizer was created over exactly the parameters of another optimizer that had taken one or two
+steps and held state (momentum, Adam's averages), and the weights were as its last step left them.
 
 Why it hurts
 ------------
@@ -32,15 +32,14 @@ before (test-time adaptation, learning rate search); steps with a closure (LBFGS
 import ast
 from typing import Final
 
-from trueloop.event import OptimizerRebuilt, Place, Stepped
+from trueloop.event import SHORT_LIFE, OptimizerRebuilt, Place, Stepped
 from trueloop.rules.rule import Findings, Rule, Severity, facts, plural
+from trueloop.rules.shared_thresholds import DROPPED_IN_A_ROW
 from trueloop.usercode.rewrite import block_of, loops_around, owns_its_lines
 from trueloop.usercode.source import Edit, Source, called_name, calls_in, diff, source_of
 
 __all__ = ["OptimizerRecreatedEveryStep"]
 
-LIFE: Final = 2  # Steps that a dropped optimizer may have taken. The shortest epochs have two batches.
-IN_A_ROW: Final = 3  # Dropped optimizers in a row: short stages do not come three times in a row
 PLAIN_CALLS: Final = ("parameters", "named_parameters", "filter", "list")
 """Calls in the line that give the same result inside and before the loop."""
 
@@ -53,9 +52,10 @@ class OptimizerRecreatedEveryStep(Rule, code="OPT110", severity=Severity.ERROR):
         self._in_a_row: dict[int, int] = {}
 
     def on_optimizer_rebuilt(self, event: OptimizerRebuilt) -> Findings:
-        lost = event.steps <= LIFE and event.parameters_with_state > 0 and event.weights_continue and not event.closure
+        short = event.steps <= SHORT_LIFE and not event.closure
+        lost = short and event.parameters_with_state > 0 and event.weights_continue
         count = self._in_a_row[event.parameter_set] = self._in_a_row.get(event.parameter_set, 0) + 1 if lost else 0
-        if count < IN_A_ROW:
+        if count < DROPPED_IN_A_ROW:
             return
         yield self.finding(
             event,

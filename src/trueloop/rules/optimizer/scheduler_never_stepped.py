@@ -24,8 +24,8 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: a scheduler inside another one, one that a framework steps, one whose `step()` is in a branch that this
-run did not reach, one that was dropped before training, ReduceLROnPlateau in a run of one epoch, interrupted runs.
+Not reported: a scheduler inside another scheduler, one that a framework steps, one whose `step()` is in a branch that
+this run did not reach, one that was dropped before training, ReduceLROnPlateau in a run of one epoch, interrupted runs.
 """
 
 import ast

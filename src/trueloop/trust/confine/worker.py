@@ -4,7 +4,7 @@
 
 It confines itself, imports the module that reads, and says which fences stand. Then each message on the socket comes
 with two open files: one to read, and a pipe for the answer. A child is forked for each, and confined further. So the
-import of torch is paid once, and no file meets what another one has left behind.
+import of torch is paid once, and no file meets what another file has left behind.
 
 The answer's first byte is `+` before what the reader wrote, or `-` before JSON with the kind and text of its error.
 """

@@ -1,7 +1,5 @@
 """One curve of several runs, over one axis; with a group, the mean of its runs and a band of one deviation."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Runs side by side: what differs in recipe, machine, code and results, and from which step on the losses differ."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -10,7 +8,7 @@ from typing import Any, Final
 from trueloop.errors import Misuse, NotARun
 from trueloop.hook import Row
 from trueloop.results.plain import as_plain
-from trueloop.session.comparison import Parting, compare_read
+from trueloop.session.comparison import compare_read
 from trueloop.session.verdict import verdict_of
 from trueloop.ui.library import Library
 from trueloop.ui.metric_columns import MetricColumns
@@ -57,7 +55,7 @@ def data(library: Library, query: Query) -> dict[str, Any]:
     shown = [library.row(name) for name in names]
     sides: dict[str, Any] = {"recipe": cells(found.recipe), "machine": cells(found.machine), "results": found.results}
     sides |= {"code": found.code, "verdict": asdict(verdict)}
-    losses = [{**asdict(each), "sentence": _sentence(names[0], each)} for each in found.partings]
+    losses = [{**asdict(each), "sentence": each.sentence(names[0])} for each in found.partings]
     plain = as_plain({**sides, "losses": losses, "labels": found.labels, "cut": cut})
     fields = differing([row["fields"] for row in shown])
     grouped = groups(shown, group)
@@ -74,16 +72,6 @@ def cells(values: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Any, ...]]:
             if any(value != row[0] for value in row):
                 found[str(inner)[:LONGEST]] = row
     return found
-
-
-def _sentence(first: str, parting: Parting) -> str:
-    if not parting.compared:
-        return f"{parting.other} and {first}: no loss was logged for the same steps by both."
-    if parting.step is None:
-        return f"{parting.other} and {first}: bit-identical in all {parting.compared:,} losses that both logged."
-    word = "training" if parting.kind == "train" else "validation"
-    apart = f"{parting.there:.6g} and {parting.here:.6g}, a difference of {parting.there - parting.here:+.3g}"
-    return f"{parting.other} and {first}: the {word} loss differs from step {parting.step:,} on ({apart})."
 
 
 def _series(columns: MetricColumns) -> Iterator[str]:

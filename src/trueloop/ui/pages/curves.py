@@ -66,7 +66,7 @@ def series_of(columns: MetricColumns) -> list[str]:
 
 
 def places(columns: MetricColumns, kind: str, name: str, x: str, batch: float | None) -> Sequence[float] | None:
-    """Where a column's values stand on the axis: at steps, seconds or samples. None: not known."""
+    """Where a column's values stand on the axis: at steps, seconds or samples. None: unknown."""
     pair = columns.column(kind, name)
     if pair is None:
         return None

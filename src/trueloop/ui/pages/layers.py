@@ -22,7 +22,7 @@ MOST_STEPS: Final = 400
 
 
 def data(library: Library, query: Query) -> dict[str, Any]:
-    """`statistic` is a prefix of STATISTICS or another one that was logged; the first of them where absent."""
+    """`statistic` is a prefix of STATISTICS or another statistic that was logged; the first of them where absent."""
     columns, complete = library.columns(query.text("run"))
     with columns.lock:
         table = columns.tables.get("layers")

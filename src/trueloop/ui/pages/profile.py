@@ -63,7 +63,7 @@ def _command(folder: Path) -> str:
 def memory_over_step(memory: dict[str, Any], modules: list[Any], order: list[str]) -> dict[str, Any] | None:
     """Bytes at the end of each module's forward and backward, computed: what each keeps for its backward is measured.
 
-    None where the order of the modules is not known: only a trace has it.
+    None where the order of the modules is unknown: only a trace has it.
     """
     kept = {str(each["name"]): int(each["activations"]) for each in modules}
     called = [name for name in order if kept.get(name)]

@@ -8,7 +8,7 @@ import { gap } from "ui/text.js";
 
 const LEVELS = [["model", "Models"], ["layer", "Layers"], ["operation", "Operations"]];
 const WORDS = { input: "from the loader", outside: "a tensor from before the step", model: "model", layer: "layer", operation: "operation", loss: "backward", optimizer: "optimizer" };
-const TRAINERS = { optimizer: "an optimizer", elsewhere: "other code", nobody: "nobody", "": "not known" };
+const TRAINERS = { optimizer: "an optimizer", elsewhere: "other code", nobody: "nobody", "": "unknown" };
 const SMALLEST = 0.92; // below it text would be under 11 px, and is hidden
 
 export async function show(root, route) {

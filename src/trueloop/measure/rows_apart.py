@@ -28,11 +28,11 @@ def rows_apart(trained: Tensor, evaluated: Tensor) -> RowsApart | None:
     sides = [rows[:: -(-len(rows) // MOST_ROWS)].double() for rows in (trained, evaluated)]
     if not all(bool(rows.isfinite().all()) for rows in sides):
         return None
-    found = [_told("values", *(_values(rows) for rows in sides))]
+    found = [_difference("values", *(_values(rows) for rows in sides))]
     if trained.ndim > 2:
-        found.append(_told("profile", *(_profile(rows) for rows in sides)))
+        found.append(_difference("profile", *(_profile(rows) for rows in sides)))
     if trained.shape[-1] >= SERIES:
-        found.append(_told("spectrum", *(_spectrum(rows) for rows in sides)))
+        found.append(_difference("spectrum", *(_spectrum(rows) for rows in sides)))
     return max(found, key=lambda one: one.area)
 
 
@@ -55,7 +55,7 @@ def _spectrum(rows: Tensor) -> Tensor:
     return (bands / bands.sum(1, keepdim=True).clamp_min(1e-12) + 1e-6).log()
 
 
-def _told(view: str, one: Tensor, other: Tensor) -> RowsApart:
+def _difference(view: str, one: Tensor, other: Tensor) -> RowsApart:
     joined = torch.cat([one, other])
     scaled = standardized(joined, joined)
     answers = torch.cat([one.new_full((len(one), 1), -1.0), one.new_full((len(other), 1), 1.0)])

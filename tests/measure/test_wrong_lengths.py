@@ -8,8 +8,8 @@ import numpy
 import pytest
 from numpy.typing import NDArray
 
-from trueloop.measure.given_lengths import ends_of_rows, wrong_lengths
 from trueloop.measure.tables import Table, Values
+from trueloop.measure.wrong_lengths import ends_of_rows, wrong_lengths
 
 Array = NDArray[Any]
 
