@@ -69,7 +69,7 @@ ship-executorch:  ## the same for ExecuTorch, in its own environment (which `mak
 	.venv-executorch/bin/python -m pytest tests/export/test_targets.py -k executorch -m 'long or not long'
 	.venv-executorch/bin/python benchmarks/shipping.py --targets executorch --data "$(DATA)"
 
-wheel-test: .venv/ready  ## build the wheel, install it into an empty environment, check a script there: PYTHONS=all (3.11 to 3.13), TORCH=all or a version
+wheel-test: .venv/ready  ## build wheel and sdist, install each into an empty environment, check a script there: PYTHONS=all (3.11 to 3.13), TORCH=all or a version
 	TRUELOOP_WHEEL_PYTHONS=$(PYTHONS) TRUELOOP_WHEEL_TORCH=$(TORCH) $(BIN)/python -m pytest tests/test_wheel.py -m long -rP
 
 ecosystem: .venv/ready  ## public scripts, plain and checked: MIRROR=folder of checkouts, TRUELOOP_DATA=folder of small data sets
