@@ -94,7 +94,7 @@ frameworks: .venv/ready  ## Lightning, Hugging Face Trainer, Accelerate, Ignite 
 	test -x .venv-frameworks/bin/python || $(PYTHON) -m venv .venv-frameworks
 	.venv-frameworks/bin/pip install --quiet --disable-pip-version-check -c constraints.txt torch==$$(sed -n 's/^torch==//p' constraints.txt)
 	.venv-frameworks/bin/pip install --quiet --disable-pip-version-check -c constraints.txt lightning accelerate transformers pytorch-ignite
-	$(BIN)/python -m pytest tests/frameworks -m long
+	$(BIN)/python -m pytest tests/frameworks tests/site/test_coming_from.py -m long
 
 overhead: .venv/ready  ## what watching costs, watched and plain interleaved
 	$(BIN)/python benchmarks/overhead.py
