@@ -144,6 +144,9 @@ pictures: .venv/ready  ## write the pictures of the README: the report on exampl
 tutorials: .venv/ready  ## run the steps of every tutorial and write their pages
 	$(BIN)/python -m tests.site.tutorial
 
+tutorials-test: .venv/ready  ## run the steps of every tutorial: each command must exit and print as its page says (CI; under 5 minutes)
+	$(BIN)/python -m pytest -n 2 --dist worksteal tests/site/test_tutorials.py -m long
+
 site: .venv/ready  ## build the documentation as a site in build/site; a broken link or anchor is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
