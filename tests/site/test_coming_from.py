@@ -19,7 +19,7 @@ from tests.docs_blocks import DOCS, python_blocks
 from tests.engine.strangers.jobs import Job
 from tests.engine.strangers.jobs import table as table_of_all_jobs
 from tests.frameworks.running import PYTHON as FRAMEWORKS
-from tests.site.ten_jobs import JOBS, PAGE, page_with_table
+from tests.site.ten_jobs import CODE, JOBS, PAGE, VERSIONS, code_page, page_with_table
 
 JOB, PLAIN, LIGHTNING, TRAINER, ACCELERATE, TRUELOOP = python_blocks("coming-from.md")
 
@@ -118,6 +118,13 @@ def test_the_table_counts_the_lines_of_ten_jobs() -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert text == page_with_table(text), "run `make docs`"
     assert PAGE.parent == DOCS
+
+
+def test_the_page_of_ten_jobs_has_the_code_that_the_tests_run() -> None:
+    text = CODE.read_text(encoding="utf-8")
+    assert text == code_page(), "run `make docs`"
+    assert all(text.count(f'=== "{tool}"') == 10 for tool in ("job.py", *VERSIONS.values()))
+    assert f"]({CODE.name})" in PAGE.read_text(encoding="utf-8")
 
 
 def test_the_page_of_all_jobs_counts_their_lines() -> None:
