@@ -1,4 +1,4 @@
-"""`python -m tests.site.ten_jobs` writes the table of lines in docs/coming-from.md, and the code as docs/ten-jobs.md."""
+"""`python -m tests.site.ten_jobs` writes the table of lines in docs/coming-from.md, and the code in ten-jobs.md."""
 
 from __future__ import annotations
 
