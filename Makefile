@@ -69,7 +69,7 @@ ship-executorch:  ## the same for ExecuTorch, in its own environment (which `mak
 	.venv-executorch/bin/python -m pytest tests/export/test_targets.py -k executorch -m 'long or not long'
 	.venv-executorch/bin/python benchmarks/shipping.py --targets executorch --data "$(DATA)"
 
-wheel-test: .venv/ready  ## build the wheel, install it into an empty environment, check a script there: PYTHONS=all (3.11 to 3.13), TORCH=all or a version
+wheel-test: .venv/ready  ## build wheel and sdist, install each into an empty environment, check a script there: PYTHONS=all (3.11 to 3.13), TORCH=all or a version
 	TRUELOOP_WHEEL_PYTHONS=$(PYTHONS) TRUELOOP_WHEEL_TORCH=$(TORCH) $(BIN)/python -m pytest tests/test_wheel.py -m long -rP
 
 ecosystem: .venv/ready  ## public scripts, plain and checked: MIRROR=folder of checkouts, TRUELOOP_DATA=folder of small data sets
@@ -94,7 +94,7 @@ frameworks: .venv/ready  ## Lightning, Hugging Face Trainer, Accelerate, Ignite 
 	test -x .venv-frameworks/bin/python || $(PYTHON) -m venv .venv-frameworks
 	.venv-frameworks/bin/pip install --quiet --disable-pip-version-check -c constraints.txt torch==$$(sed -n 's/^torch==//p' constraints.txt)
 	.venv-frameworks/bin/pip install --quiet --disable-pip-version-check -c constraints.txt lightning accelerate transformers pytorch-ignite
-	$(BIN)/python -m pytest tests/frameworks -m long
+	$(BIN)/python -m pytest tests/frameworks tests/site/test_coming_from.py -m long
 
 overhead: .venv/ready  ## what watching costs, watched and plain interleaved
 	$(BIN)/python benchmarks/overhead.py
@@ -143,6 +143,9 @@ pictures: .venv/ready  ## write the pictures of the README: the report on exampl
 
 tutorials: .venv/ready  ## run the steps of every tutorial and write their pages
 	$(BIN)/python -m tests.site.tutorial
+
+tutorials-test: .venv/ready  ## run the steps of every tutorial: each command must exit and print as its page says (CI; under 5 minutes)
+	$(BIN)/python -m pytest -n 2 --dist worksteal tests/site/test_tutorials.py -m long
 
 site: .venv/ready  ## build the documentation as a site in build/site; a broken link or anchor is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

@@ -1,7 +1,8 @@
-"""A stranger's install: build the wheel, install it into an empty environment, check a script there.
+"""A stranger's install: build sdist and wheel, install each into an empty environment, check a script there.
 
 By default with this Python and the torch of constraints.txt, as CI does. `make wheel-test PYTHONS=all TORCH=all` takes
 every Python from 3.11 to 3.13 that is here, and the oldest and the newest torch besides (gigabytes for each).
+The sdist is installed where the wheel was: trueloop is removed and installed anew, torch stays.
 """
 
 from __future__ import annotations
@@ -52,41 +53,57 @@ def torches() -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "build", "--wheel", "--outdir", str(folder), str(ROOT)]
+def builds(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The wheel and the sdist of this checkout."""
+    folder = tmp_path_factory.mktemp("builds")
+    command = [sys.executable, "-m", "build", "--wheel", "--sdist", "--outdir", str(folder), str(ROOT)]
     subprocess.run(command, check=True, capture_output=True)
-    (built,) = folder.glob("*.whl")
-    return built
+    (wheel,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
+    return [wheel, sdist]
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("torch", torches())
 @pytest.mark.parametrize("python", pythons().values(), ids=pythons().keys())
-def test_the_built_wheel_checks_a_script_in_an_empty_environment(
-    python: str, torch: str, wheel: Path, tmp_path: Path
+def test_wheel_and_sdist_check_a_script_in_an_empty_environment(
+    python: str, torch: str, builds: list[Path], tmp_path: Path
 ) -> None:
     environment = tmp_path / "empty"
     subprocess.run([python, "-m", "venv", str(environment)], check=True)
-    pip = [str(environment / "bin" / "python"), "-m", "pip", "install", "--quiet"]
+    pip = [str(environment / "bin" / "python"), "-m", "pip"]
     constraints = ["-c", str(CONSTRAINTS)] if torch in CONSTRAINTS.read_text(encoding="utf-8").split() else []
-    for what in (torch, str(wheel)):
-        subprocess.run([*pip, *constraints, what], check=True, capture_output=True)
+    subprocess.run([*pip, "install", "--quiet", *constraints, torch], check=True, capture_output=True)
+    installed = []
+    for built in builds:
+        subprocess.run([*pip, "uninstall", "--quiet", "--yes", "trueloop"], check=True, capture_output=True)
+        subprocess.run([*pip, "install", "--quiet", *constraints, str(built)], check=True, capture_output=True)
+        installed.append(_installed_files(environment))
+        _assert_that_it_checks_a_script(environment / "bin" / "trueloop", tmp_path)
+    assert installed[0] == installed[1]  # a file that the sdist leaves out is missed here, not by a user
+    assert "trueloop/rules/gradient/gradients_never_cleared.py" in installed[0]
+    shutil.rmtree(environment)  # pytest keeps folders of the last runs; these are large
 
-    trueloop = str(environment / "bin" / "trueloop")
+
+def _installed_files(environment: Path) -> set[str]:
+    (packages,) = environment.glob("lib/python*/site-packages")
+    files = (path for path in (packages / "trueloop").rglob("*") if path.is_file() and path.suffix != ".pyc")
+    return {str(path.relative_to(packages)) for path in files}
+
+
+def _assert_that_it_checks_a_script(trueloop: Path, folder: Path) -> None:
     plain = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    version = subprocess.run([trueloop, "--version"], cwd=tmp_path, env=plain, capture_output=True, text=True)
+    version = subprocess.run([str(trueloop), "--version"], cwd=folder, env=plain, capture_output=True, text=True)
     print(version.stdout, end="")  # shown with -rP: which versions were tried
     assert version.returncode == 0, version.stderr
 
-    report = tmp_path / "report.json"
+    report = folder / "report.json"
     script = ROOT / "examples" / "broken_training.py"
-    command = [trueloop, "check", "--format", "json", "--output", str(report), str(script)]
-    result = subprocess.run(command, cwd=tmp_path, env=plain, capture_output=True, text=True, timeout=300)
+    command = [str(trueloop), "check", "--format", "json", "--output", str(report), str(script)]
+    result = subprocess.run(command, cwd=folder, env=plain, capture_output=True, text=True, timeout=300)
     assert result.returncode == 1, result.stderr
     assert "validation accuracy" in result.stdout
     assert "gradients-never-cleared" in {finding["name"] for finding in json.loads(report.read_text())["findings"]}
-    shutil.rmtree(environment)  # pytest keeps folders of the last runs; these are large
+    report.unlink()
 
 
 def test_one_python_and_one_torch_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,15 +50,18 @@ def test_an_exported_model_is_served_until_it_is_told_to_end(made: Path) -> None
 
 
 def test_several_models_have_names_and_processes(made: Path) -> None:
-    words = [f"a={made}", f"b={made}", "--port", "0", "--workers", "1", "--grpc", "0"]
+    words = [f"a:1={made}", f"a:2={made}", f"b={made}", "--port", "0", "--workers", "1", "--grpc", "0"]
     with process([sys.executable, "-m", "trueloop", "serve", *words]) as started:
         assert started.stdout is not None
-        lines = [started.stdout.readline() for _ in range(5)]
-        assert lines[0].startswith("a as onnx at http://127.0.0.1:")
-        assert lines[1].startswith("b as onnx at http://127.0.0.1:")
-        assert "POST /predict?model=b," in lines[1]
-        assert lines[3].startswith("gRPC       127.0.0.1:")
-        assert lines[4] == "workers    1 process for each model\n"
+        lines = [started.stdout.readline() for _ in range(6)]
+        assert lines[0].startswith("a version 1 as onnx at http://127.0.0.1:")
+        assert "(POST /v2/models/a/versions/1/infer)" in lines[0]
+        assert lines[1].startswith("a version 2 as onnx at http://127.0.0.1:")
+        assert "POST /predict," in lines[1]
+        assert lines[2].startswith("b as onnx at http://127.0.0.1:")
+        assert "POST /predict?model=b," in lines[2]
+        assert lines[4].startswith("gRPC       127.0.0.1:")
+        assert lines[5] == "workers    1 process for each model\n"
         server = Served(int(lines[0].partition("127.0.0.1:")[2].split()[0]), started)
         until_ready(server)
         for name in ("a", "b"):
@@ -66,12 +69,12 @@ def test_several_models_have_names_and_processes(made: Path) -> None:
             assert (status, list(told)) == (200, ["predictions"])
         tensor = triton.InferInput("input", [1, 1, 3, 4], "UINT8")
         tensor.set_data_from_numpy(numpy.zeros((1, 1, 3, 4), "uint8"))
-        with triton.InferenceServerClient(lines[3].split()[1]) as client:
+        with triton.InferenceServerClient(lines[4].split()[1]) as client:
             assert client.infer("b", [tensor]).as_numpy("output").shape == (1, 3)
         assert server.end() == 0
 
 
-@pytest.mark.parametrize("typed", ["a b=MADE", "=MADE", "a="])
+@pytest.mark.parametrize("typed", ["a b=MADE", "=MADE", "a=", "a:=MADE", "a:0=MADE", "a:1.2=MADE", ":1=MADE"])
 def test_a_name_that_cannot_be_in_an_address_is_refused(typed: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", typed]) == 4
     assert f"{typed!r} is not NAME=ARTIFACT" in capsys.readouterr().err

@@ -29,6 +29,7 @@ from trueloop.serve.limits import Limits
 
 if TYPE_CHECKING:
     from trueloop.serve.grpc_server import GrpcServer
+    from trueloop.serve.model import Source
     from trueloop.serve.service import Service
 
 ROOT = Path(__file__).parent.parent.parent
@@ -97,6 +98,11 @@ def shade(*inputs: Array) -> list[Array]:
     return [np.stack([-means / 100, np.zeros_like(means), (means - 128) / 50], 1).astype(np.float32)]
 
 
+def half(*inputs: Array) -> list[Array]:
+    """Another version of it."""
+    return [scores / 2 for scores in shade(*inputs)]
+
+
 def slow(*inputs: Array) -> list[Array]:
     time.sleep(0.3)
     return shade(*inputs)
@@ -138,7 +144,7 @@ def deadly(*inputs: Array) -> list[Array]:
     return shade(*inputs)
 
 
-MODELS = {model.__name__: model for model in (shade, slow, stuck, picky, infinite, broken, deadly)}
+MODELS = {model.__name__: model for model in (shade, half, slow, stuck, picky, infinite, broken, deadly)}
 
 
 # -- servers --
@@ -148,9 +154,18 @@ def opened(model: str) -> FakeRunner:
     return FakeRunner(MODELS[model])
 
 
-def _read(asked: dict[str, Any]) -> tuple[Artifact, Callable[[], FakeRunner]]:
+def _source(asked: dict[str, Any], typed: str) -> Source:
+    """`typed`: NAME, or NAME:VERSION=MODEL."""
+    from trueloop.serve.model import Source
+
+    which, _, model = typed.partition("=")
+    name, _, version = which.partition(":")
+    return Source(partial(_read, asked, model or asked["model"]), name, int(version or 0))
+
+
+def _read(asked: dict[str, Any], model: str) -> tuple[Artifact, Callable[[], FakeRunner]]:
     """`change`: a file whose text is the name of the model, or an error; read at each reload."""
-    told = Path(asked["change"]).read_text(encoding="utf-8") if asked["change"] else asked["model"]
+    told = Path(asked["change"]).read_text(encoding="utf-8") if asked["change"] else model
     if told not in MODELS:
         raise BadArtifact(told)
     return artifact(asked["kind"]), partial(opened, told)
@@ -158,13 +173,12 @@ def _read(asked: dict[str, Any]) -> tuple[Artifact, Callable[[], FakeRunner]]:
 
 def child(told: str) -> None:
     """The process of a test's server."""
-    from trueloop.serve.model import Source
     from trueloop.serve.server import listen, run
     from trueloop.serve.service import Service
 
     asked = {"key": "", "workers": 0, "names": [""], "change": "", "grpc": False} | json.loads(told)
     service = Service(
-        [Source(partial(_read, asked), name) for name in asked["names"]],
+        [_source(asked, typed) for typed in asked["names"]],
         Limits(**asked["limits"]),
         key=asked["key"],
         workers=asked["workers"],

@@ -49,10 +49,10 @@ SAMPLES: Final = 6  # On the page: whoever reaches it can see them
 
 
 def parser() -> Parser:
-    made = Parser("serve", "[options] [NAME=]ARTIFACT ...", ABOUT)
+    made = Parser("serve", "[options] [NAME[:VERSION]=]ARTIFACT ...", ABOUT)
     add = made.add_argument
     folders = "folders that `trueloop export` wrote, or the run of a language model; NAME: as which it is served"
-    add("artifacts", nargs="*", metavar="[NAME=]ARTIFACT", help=folders)
+    add("artifacts", nargs="*", metavar="[NAME[:VERSION]=]ARTIFACT", help=folders)
     add("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1: this machine only)")
     add("--port", type=whole_number(0, 65535), default=8000, metavar="N", help="8000; 0: any free port")
     add("--grpc", type=whole_number(0, 65535), metavar="N", help="port for KServe v2 over gRPC; 0: any free port")
@@ -110,7 +110,9 @@ def serve(arguments: list[str]) -> int:
     limits, key = limits_of(options), _key(options.api_key_file)
     workers = options.workers or 0
     places = [_named(each) for each in options.artifacts]
-    sources = [Source(partial(_read, path.absolute(), options.device or ""), name) for name, path in places]
+    sources = [
+        Source(partial(_read, path.absolute(), options.device or ""), name, version) for name, version, path in places
+    ]
     if options.ray:
         return _serve_on_ray(sources, limits, key, options)
     service = Service(sources, limits, key=key, workers=workers, samples=_sample_reader(options))
@@ -121,7 +123,7 @@ def serve(arguments: list[str]) -> int:
         _say(f"gRPC       {beside.address}  (KServe v2)")
     if service.read_samples is not None and _has_samples(service.first.artifact):
         _say("samples    of the run's validation data are shown on the page (--samples 0: none)")
-    devices = {check_runnable(model.artifact, options.device or "")[1] for model in service.models.values()}
+    devices = {check_runnable(model.artifact, options.device or "")[1] for model in service.models}
     if devices != {"cpu"}:
         _say(f"device     {', '.join(sorted(devices))}")
     if workers:
@@ -228,15 +230,16 @@ def _serve_text(run: Path, options: argparse.Namespace) -> int:
     return 0
 
 
-def _named(text: str) -> tuple[str, Path]:
-    """NAME=ARTIFACT, or ARTIFACT: then the name is empty. Raises Misuse."""
-    name, equals, path = text.partition("=")
+def _named(text: str) -> tuple[str, int, Path]:
+    """NAME=ARTIFACT, NAME:VERSION=ARTIFACT, or ARTIFACT: then the name is empty. Version 0: none. Raises Misuse."""
+    before, equals, path = text.partition("=")
     if not equals or Path(text).exists():
-        return "", Path(text)
-    if not re.fullmatch(r"[A-Za-z0-9._-]+", name) or not path:
-        letters = "letters, digits, '.', '_' and '-'"
-        raise Misuse(f"{text!r} is not NAME=ARTIFACT: a name has {letters}. Nothing was run.")
-    return name, Path(path)
+        return "", 0, Path(text)
+    found = re.fullmatch(r"([A-Za-z0-9._-]+)(?::([1-9][0-9]{0,8}))?", before)
+    if not found or not path:
+        form = "a name has letters, digits, '.', '_' and '-', and a version is a number from 1"
+        raise Misuse(f"{text!r} is not NAME=ARTIFACT or NAME:VERSION=ARTIFACT: {form}. Nothing was run.")
+    return found[1], int(found[2] or 0), Path(path)
 
 
 def _read(path: Path, device: str) -> tuple[Artifact, Callable[[], Runner]]:
@@ -293,9 +296,12 @@ def _key(file: Path | None) -> str:
 def _announce(service: Service, host: str, port: int) -> None:
     limits = service.limits
     url = _address(host, port)
-    for model in service.models.values():
-        which = f"?model={model.name}" if model is not service.first else ""
-        _say(f"{model.name} as {model.artifact.target} at {url}  (try it there; POST /predict{which}, /docs, /metrics)")
+    for model in service.models:
+        which = f"?model={model.name}" if model.name != service.first.name else ""
+        use = f"try it there; POST /predict{which}, /docs, /metrics"
+        if model is not service.named(model.name):  # an older version
+            use = f"POST /v2/models/{model.name}/versions/{model.version}/infer"
+        _say(f"{model.title} as {model.artifact.target} at {url}  ({use})")
     several = f"up to {limits.batch} samples, the first waits {limits.wait * 1e3:g} ms"
     batches = several if limits.batch > 1 else "of one sample"
     _say(f"batches    {batches}; queue of {limits.queue}; requests up to {limits.body:,} bytes")

@@ -201,7 +201,7 @@ class GrpcServer:
 
     async def _model_metadata(self, request: Any) -> Any:
         model = self.service.named(request.name, request.version)
-        told = model_metadata(model.artifact, model.name, [str(model.version)])
+        told = model_metadata(model.artifact, model.name, self.service.numbers(model.name))
         return self.messages["ModelMetadataResponse"](**told)
 
     async def _model_infer(self, request: Any) -> Any:

@@ -55,7 +55,7 @@ class Kserve:
                 return {"name": model.name, "ready": True}
             case ["models", *rest] if rest:
                 model = self._model(rest)
-                return model_metadata(model.artifact, model.name, [str(model.version)])
+                return model_metadata(model.artifact, model.name, self.service.numbers(model.name))
             case _:
                 raise Refused(
                     404, "Not Found: the KServe v2 routes are /v2, /v2/health/ready and /v2/models/NAME/infer."
@@ -76,7 +76,7 @@ class Kserve:
             case ["index"]:
                 return [
                     {"name": model.name, "version": str(model.version), "state": "READY", "reason": ""}
-                    for model in self.service.models.values()
+                    for model in self.service.models
                     if model.batcher.ready
                 ]
             case ["models", name, "load"]:

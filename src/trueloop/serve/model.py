@@ -19,15 +19,22 @@ class Source:
 
     read: Callable[[], tuple[Artifact, Callable[[], Runner]]]  # The artifact, and what opens it
     name: str = ""  # Empty: the artifact's own
+    version: int = 0  # Stays with each reload; 0: counted from 1
 
 
 @final
 @dataclass(slots=True)
 class Model:
     name: str
-    version: int  # 1, and one more with each reload
+    version: int
+    source: Source
     artifact: Artifact
     inputs: Inputs
     batcher: Batcher
     requests: int = 0  # That are using this version
-    replaced: bool = False  # By a newer version: it ends after its last request
+    replaced: bool = False  # By what was loaded after it: it ends after its last request
+
+    @property
+    def title(self) -> str:
+        """Its name, and the version where the user gave it one."""
+        return f"{self.name} version {self.version}" if self.source.version else self.name

@@ -48,14 +48,9 @@ class Service(Host):
         super().__init__(limits, key)
         self.workers, self.read_samples = workers, samples
         self.samples: tuple[Model, asyncio.Task[dict[str, Any]]] | None = None  # Of which version they are
-        self.models: dict[str, Model] = {}
-        self.sources: dict[str, Source] = {}
+        self.versions: dict[str, dict[int, Model]] = {}  # By name and number, the newest last
         for source in sources:
-            model = self._open(source, 1)
-            if model.name in self.models:
-                typed = f"`trueloop serve {model.name}-1=ARTIFACT {model.name}-2=ARTIFACT`"
-                raise Misuse(f"Two models are called {model.name!r}. Nothing was served: type {typed}.")
-            self.models[model.name], self.sources[model.name] = model, source
+            self._add(self._open(source, source.version or 1))
         self.decoding = asyncio.Semaphore(DECODING)
         self.reloading = asyncio.Lock()
 
@@ -63,37 +58,57 @@ class Service(Host):
         artifact, open_runner = source.read()
         opened = partial(WorkerRunner, open_runner, self._lost) if self.workers else open_runner
         batcher = Batcher(artifact, opened, self.limits, self.metrics.computed, self.workers or 1)
-        return Model(source.name or artifact.name, version, artifact, Inputs(artifact, self.limits), batcher)
+        return Model(source.name or artifact.name, version, source, artifact, Inputs(artifact, self.limits), batcher)
+
+    def _add(self, model: Model) -> None:
+        """Raises Misuse: nobody could ask for one of two models."""
+        versions = self.versions.setdefault(model.name, {})
+        counted = any(not each.source.version for each in (model, *versions.values()))
+        if model.version in versions or (versions and counted):
+            typed = f"`trueloop serve {model.name}:1=ARTIFACT {model.name}:2=ARTIFACT`"
+            raise Misuse(f"Two models are called {model.title!r}. Nothing was served: type {typed}, or give two names.")
+        versions[model.version] = model
+        self.versions[model.name] = dict(sorted(versions.items()))
 
     # -- its models --
 
     @property
+    def models(self) -> list[Model]:
+        return [model for versions in self.versions.values() for model in versions.values()]
+
+    @property
     def first(self) -> Model:
-        return next(iter(self.models.values()))
+        return self.named(next(iter(self.versions)))
 
     @property
     def ready(self) -> bool:
-        return all(model.batcher.ready for model in self.models.values())
+        return all(model.batcher.ready for model in self.models)
 
     @property
     def failure(self) -> BaseException | None:
         """Why a model could not be loaded."""
-        failures = (model.batcher.failure for model in self.models.values())
+        failures = (model.batcher.failure for model in self.models)
         return next((failure for failure in failures if failure is not None), None)
 
     @property
     def waiting(self) -> int:
-        return sum(len(model.batcher.waiting) for model in self.models.values())
+        return sum(len(model.batcher.waiting) for model in self.models)
 
     def named(self, name: str, version: str = "") -> Model:
-        """`version`: empty for the one that is served. Raises Refused."""
-        if name not in self.models:
-            here = " or ".join(map(repr, self.models))
+        """`version`: empty for the newest. Raises Refused."""
+        if name not in self.versions:
+            here = " or ".join(map(repr, self.versions))
             raise Refused(404, f"There is no model {name[:80]!r} here: it is {here}.")
-        model = self.models[name]
-        if version not in ("", str(model.version)):
-            raise Refused(404, f"{model.name} has version {model.version} only.")
-        return model
+        models = {str(number): model for number, model in self.versions[name].items()}
+        asked = version or next(reversed(models))
+        if asked not in models:
+            versions = "versions" if len(models) > 1 else "version"
+            raise Refused(404, f"{name} has {versions} {' and '.join(models)} only.")
+        return models[asked]
+
+    def numbers(self, name: str) -> list[str]:
+        """The versions that a request may ask for."""
+        return [str(number) for number in self.versions[name]]
 
     @contextmanager
     def using(self, model: Model) -> Iterator[Model]:
@@ -120,44 +135,50 @@ class Service(Host):
                 called = True
                 started()
 
-        for model in self.models.values():
+        for model in self.models:
             model.batcher.start(one)
 
     def stop(self) -> None:
-        for model in self.models.values():
+        for model in self.models:
             model.batcher.stop()
 
     def close(self, seconds: float) -> None:
         """Batches that are not computed within these seconds never will be."""
-        for model in self.models.values():
+        for model in self.models:
             model.batcher.join(seconds)
             model.batcher.close()
 
-    async def reload(self, name: str) -> Model:
-        """The new version, when it is ready and has replaced the old one. Raises Refused; the old one then stays."""
+    async def reload(self, name: str, say: Callable[[str], None] = lambda _: None) -> None:
+        """Each version from its own artifact: an answer with its number, or the next one if they are counted. Raises
+        Refused; the old ones then stay from there on."""
         async with self.reloading:
-            old = self.named(name)
-            try:
-                new = await asyncio.to_thread(self._open, self.sources[name], old.version + 1)
-                finished = asyncio.Event()
-                new.batcher.start(finished.set)
-                await finished.wait()
-                if new.batcher.failure is not None:
-                    raise new.batcher.failure
-            except TrueloopError as error:
-                stays = f"Version {old.version} is still served."
-                raise Refused(422, f"{name} was not loaded again: {error} {stays}") from None
-            new.name = name  # of the address, whatever the artifact is called now
-            self.models[name] = new
-            old.replaced = True
-            self._end_if_replaced(old)
-            return new
+            for old in list(self.versions[name].values()):
+                new = await self._replace(name, old)
+                say(f"{new.title} was loaded again" if new.source.version else f"{name} is version {new.version} now")
+
+    async def _replace(self, name: str, old: Model) -> Model:
+        """What is loaded, when it is ready and has replaced the old one."""
+        try:
+            new = await asyncio.to_thread(self._open, old.source, old.source.version or old.version + 1)
+            finished = asyncio.Event()
+            new.batcher.start(finished.set)
+            await finished.wait()
+            if new.batcher.failure is not None:
+                raise new.batcher.failure
+        except TrueloopError as error:
+            stays = "The old one" if old.source.version else f"Version {old.version}"
+            raise Refused(422, f"{old.title} was not loaded again: {error} {stays} is still served.") from None
+        new.name = name  # of the address, whatever the artifact is called now
+        others = {version: model for version, model in self.versions[name].items() if model is not old}
+        self.versions[name] = dict(sorted({**others, new.version: new}.items()))
+        old.replaced = True
+        self._end_if_replaced(old)
+        return new
 
     async def reload_all(self, say: Callable[[str], None]) -> None:
-        for name in self.models:
+        for name in self.versions:
             try:
-                model = await self.reload(name)
-                say(f"SIGHUP: {name} is version {model.version} now")
+                await self.reload(name, lambda line: say(f"SIGHUP: {line}"))
             except Refused as refused:
                 say(f"SIGHUP: {refused.sentence}")
 
