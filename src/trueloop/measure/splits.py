@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from trueloop.measure.tables import Table, Values
 
-__all__ = ["Split", "kind_of", "rows_of", "sides", "split_of"]
+__all__ = ["Split", "is_part", "kind_of", "listed_rows", "rows_of", "sides", "split_of"]
 
 LEAST: Final = 40  # rows of a side
 MOST_VALUES: Final = 8  # of a column that says what a row is for
@@ -19,6 +19,12 @@ MOST_FOLDS: Final = 20
 _FOLD: Final = r"(\w+_)?k?folds?(_\w+)?"
 
 Rows = NDArray[numpy.int64]
+LEAST_LISTED: Final = 20  # rows
+_PARTS: Final = frozenset(
+    ("all", "full", "raw", "complete", "sample", "subset", "cache", "cached", "backup", "copy", "old", "index", "meta",
+     "merged")
+)  # fmt: skip
+
 Split = Literal["training", "evaluation", ""]
 _SPLITS: Final = {
     "training": r"train|training|fit",
@@ -125,3 +131,18 @@ def _taken(column: Values, rows: Rows) -> Values:
     numbers = None if column.numbers is None else column.numbers[rows]
     words = None if column.words is None else [column.words[row] for row in rows]
     return Values(column.name, numbers, words, column.kind)
+
+
+def listed_rows(content: object) -> Iterator[tuple[str, list[int | str]]]:
+    """Lists of numbers or names of rows, by their key."""
+    for key, value in content.items() if isinstance(content, dict) else ():
+        if isinstance(value, list) and len(value) >= LEAST_LISTED and all(isinstance(v, (int, str)) for v in value):
+            yield str(key), value
+        elif isinstance(value, dict):
+            yield from listed_rows(value)
+
+
+def is_part(path: str) -> bool:
+    """Whether a file, by its name, is made from another file, or others from it: sharing rows is then expected."""
+    words = re.split(r"[^a-z]+", os.path.basename(path).lower())
+    return not _PARTS.isdisjoint(words)

@@ -206,7 +206,7 @@ def _by_chance(x: Floats, y: Floats) -> float:
     """The correlation of a probe that chance may give: rows that are like those before them count for less."""
     alike = max(0.0, _with_next(x @ _fit(x, y))) * max(0.0, _with_next(y))
     rows = len(y) * (1 - alike) / (1 + alike)
-    return CERTAIN / max(1.0, rows) ** 0.5
+    return float(CERTAIN / max(1.0, rows) ** 0.5)
 
 
 def _with_next(values: Floats) -> float:

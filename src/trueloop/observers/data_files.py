@@ -9,7 +9,6 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from itertools import combinations
 from time import thread_time
 from typing import Any, Final
@@ -48,7 +47,7 @@ from trueloop.measure.picture_orientation import turned
 from trueloop.measure.recoded import recoded
 from trueloop.measure.row_names import names_rows
 from trueloop.measure.shared_groups import shared_groups
-from trueloop.measure.splits import kind_of, sides, split_of
+from trueloop.measure.splits import is_part, kind_of, listed_rows, sides, split_of
 from trueloop.measure.stretched import stretched_arrays
 from trueloop.measure.table_differences import Difference, differences, group_differences, single_file
 from trueloop.measure.table_relations import Relation, leaks, parts_by_group, relations, shifted_targets
@@ -75,7 +74,6 @@ MOST_MODULES: Final = 40  # of the user's that are searched for an alphabet
 SECONDS: Final = 4.0  # of the processor, to read and to compare
 ALIKE: Final = 0.6  # of the columns: two files of one kind
 SMALL: Final = 2**18  # bytes of a list of files
-LEAST_LISTED: Final = 20  # rows
 FEW_PARTS: Final = 3  # of a file: training, validation, test
 FEW_WRONG: Final = 0.05  # of the files that a list names
 MANY_WRONG: Final = 0.2
@@ -84,10 +82,6 @@ FEW_MORE: Final = 0.01  # rows: one file has lost some
 
 _TAKES_ALL: Final = re.compile(r"\b(DictReader|read_csv|read_parquet|read_sql|read_table)\b")
 _PICKS: Final = re.compile(r"\b(usecols|iloc|drop|pop|del|delete|loadtxt|genfromtxt|filter|select_dtypes)\b")
-_PARTS: Final = frozenset(
-    ("all", "full", "raw", "complete", "sample", "subset", "cache", "cached", "backup", "copy", "old", "index", "meta",
-     "merged")
-)  # fmt: skip
 
 
 class DataFilesObserver(Observer):
@@ -307,7 +301,7 @@ class DataFilesObserver(Observer):
         table, other = sorted((first, second), key=lambda each: (split_of(each.path) == "evaluation", -each.rows))
         splits = split_of(table.path), split_of(other.path)
         named, same = splits == ("training", "evaluation"), set(table.names) == set(other.names)
-        if not named and (splits[0] == "evaluation" or not same or _is_part(table.path) or _is_part(other.path)):
+        if not named and (splits[0] == "evaluation" or not same or is_part(table.path) or is_part(other.path)):
             return False
         copied = copied_rows(table, other)
         if copied is None or not copied[0]:
@@ -531,8 +525,8 @@ class DataFilesObserver(Observer):
             content = json.loads(text)
         except (ValueError, RecursionError):
             return
-        lists = {key: set(value) for key, value in _lists(content)}
-        numbers = {key: [row for row in value if type(row) is int] for key, value in _lists(content)}
+        lists = {key: set(value) for key, value in listed_rows(content)}
+        numbers = {key: [row for row in value if type(row) is int] for key, value in listed_rows(content)}
         self._row_lists[path] = {key: value for key, value in numbers.items() if value}
         for key, rows in lists.items():
             for other, others in lists.items():
@@ -565,15 +559,6 @@ def _as_difference(found: Relation) -> Difference:
     return Difference("unrelated", found.column, here, there, float(found.shift))
 
 
-def _lists(content: object) -> Iterator[tuple[str, list[int | str]]]:
-    """Lists of numbers or names of rows, by their key."""
-    for key, value in content.items() if isinstance(content, dict) else ():
-        if isinstance(value, list) and len(value) >= LEAST_LISTED and all(isinstance(v, (int, str)) for v in value):
-            yield str(key), value
-        elif isinstance(value, dict):
-            yield from _lists(value)
-
-
 def _text_of(path: str) -> str:
     """Of a small file: a script, a configuration."""
     if not os.path.isfile(path) or os.path.getsize(path) > SMALL or path.endswith((".npz", ".npy", ".pt")):
@@ -590,12 +575,6 @@ def _repeated_names(paths: set[str]) -> set[str]:
     """Names of files that are in more than one folder."""
     counts = Counter(map(os.path.basename, paths))
     return {name for name, count in counts.items() if count > 1}
-
-
-def _is_part(path: str) -> bool:
-    """Whether a file, by its name, is made from another file, or others from it: sharing rows is then expected."""
-    words = re.split(r"[^a-z]+", os.path.basename(path).lower())
-    return not _PARTS.isdisjoint(words)
 
 
 def _stem(path: str) -> str:
