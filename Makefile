@@ -144,7 +144,7 @@ pictures: .venv/ready  ## write the pictures of the README: the report on exampl
 tutorials: .venv/ready  ## run the steps of every tutorial and write their pages
 	$(BIN)/python -m tests.site.tutorial
 
-tutorials-test: .venv/ready  ## run the steps of every tutorial: each command must exit and print as its page says (CI; under 5 minutes)
+tutorials-test: .venv/ready  ## run the steps of every tutorial: each command must exit and print as its page says (200 s of one core)
 	$(BIN)/python -m pytest -n 2 --dist worksteal tests/site/test_tutorials.py -m long
 
 site: .venv/ready  ## build the documentation as a site in build/site; a broken link or anchor is an error
