@@ -51,7 +51,7 @@ def caller_of(frame: FrameType) -> FrameType:
 
 
 def outer_frames(frame: FrameType | None) -> Iterator[FrameType]:
-    """A frame and those that called it, outwards."""
+    """A frame and its callers, outwards."""
     while frame is not None:
         yield frame
         frame = frame.f_back
