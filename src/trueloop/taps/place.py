@@ -74,8 +74,11 @@ def full_name(filename: str) -> str:
 
 
 def place_in(frame: FrameType) -> Place:
-    """The line of a frame. Cached, because the same few lines come again at every step."""
-    key = (frame.f_code, frame.f_lineno)
+    """The line of a frame. Cached, because the same few lines come again at every step.
+
+    A signal can arrive at an instruction that Python added and that has no line: it counts for the first line.
+    """
+    key = (frame.f_code, frame.f_lineno or frame.f_code.co_firstlineno)
     place = _places.get(key)
     if place is None:
         place = _places[key] = Place(full_name(key[0].co_filename), key[1], key[0].co_qualname)
