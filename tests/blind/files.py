@@ -76,7 +76,7 @@ def file_findings(script: Path, data: Path) -> list[Finding]:
     place = Place(str(script), line, "")
     for file in _files(script, data):
         observer.file_opened(FileOpened(str(file), False, place))
-    with patch.object(data_files, "_users_modules", lambda place: (place.path,)):  # not those of this program
+    with patch.object(data_files, "users_modules", lambda path: (path,)):  # not those of this program
         observer.run_ended(RunEnd("finished"))
     checker = Checker(_readers())
     for event in events:

@@ -31,7 +31,7 @@ def seen(folder: Path) -> list[Event]:
     script.write_text("print()\n")
     for path in sorted(folder.rglob("*.csv")):
         observer.file_opened(FileOpened(str(path), False, Place(str(script), 1, "")))
-    only_this = patch.object(data_files, "_users_modules", lambda place: (place.path,))  # not all modules of the suite
+    only_this = patch.object(data_files, "users_modules", lambda path: (path,))  # not all modules of the suite
     with only_this:
         observer.run_ended(RunEnd("finished"))
     return events

@@ -7,7 +7,6 @@ they are logs and results.
 import json
 import os
 import re
-import sys
 from collections import Counter
 from itertools import combinations
 from time import thread_time
@@ -62,7 +61,7 @@ from trueloop.measure.word_vectors import best_text, misplaced_words, read_word_
 from trueloop.measure.wrong_lengths import wrong_lengths
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import FileOpened, RunEnd
-from trueloop.taps.place import is_users
+from trueloop.usercode.modules import users_modules
 from trueloop.usercode.source import source_of
 
 __all__ = ["DataFilesObserver"]
@@ -152,7 +151,7 @@ class DataFilesObserver(Observer):
         if order is not None:
             place = self._places[table.path]
             self.emit(RowsSorted, place, name, table.rows, order.column, (order.first, order.second), order.series,
-                      order.here, order.sorted, _users_modules(place))  # fmt: skip
+                      order.here, order.sorted, users_modules(place.path))  # fmt: skip
         for parts in parts_by_group(table):
             for part, other in combinations(parts, 2):
                 rows = (len(part.rows), len(other.rows))
@@ -221,6 +220,12 @@ class DataFilesObserver(Observer):
                 self._broken(broken.kind, broken.columns, *sides, other)
         for ahead in look_ahead(first, second):
             self._looks_ahead(ahead, first, second, names, rows)
+        self._compare_arrays(first, second)
+
+    def _compare_arrays(self, first: Table, second: Table) -> None:
+        """Sensors that are arrays of their own, and pictures."""
+        names = os.path.basename(first.path), os.path.basename(second.path)
+        rows = (first.rows, second.rows)
         if first.channels and second.channels:
             parts = [Table(each.path, each.channels, len(each.channels[0]), True) for each in (first, second)]
             for found in differences(*parts):
@@ -270,7 +275,7 @@ class DataFilesObserver(Observer):
     def _source_texts(self) -> str:
         """The user's modules, and the small files that are not tables: configurations."""
         places = set(self._places.values())
-        modules = {path for place in places for path in (place.path, *_users_modules(place))}
+        modules = {path for place in places for path in (place.path, *users_modules(place.path))}
         return "".join(map(_text_of, sorted(modules | self._places.keys() - self._tabular)))
 
     def _looks_ahead(
@@ -325,7 +330,7 @@ class DataFilesObserver(Observer):
                 place = self._places[pair.evaluation.path]
                 self.emit(GroupsShared, place, *pair.names, groups.column, groups.groups, groups.rows,
                           pair.evaluation.rows, groups.label, groups.constant, groups.own, groups.chance,
-                          _users_modules(place))  # fmt: skip
+                          users_modules(place.path))  # fmt: skip
 
     def _overflows(self, tables: list[Table]) -> None:
         """Arrays of integers that wrapped around, beside one of the same name that did not, or alone."""
@@ -356,7 +361,7 @@ class DataFilesObserver(Observer):
         self, kind: str, columns: tuple[str, ...], here: tuple[str, str], there: tuple[str, str], table: Table
     ) -> None:
         place = self._places[table.path]
-        self.emit(InvariantBroken, place, kind, columns, *here, *there, _users_modules(place))  # type: ignore[arg-type]
+        self.emit(InvariantBroken, place, kind, columns, *here, *there, users_modules(place.path))  # type: ignore[arg-type]
 
     def _lost_order(self, found: LostOrder | None, table: Table, other: Table) -> None:
         if found is not None:
@@ -393,7 +398,7 @@ class DataFilesObserver(Observer):
             if found is not None:
                 place = self._places[lookup.path]
                 self.emit(KeysMissed, place, os.path.basename(table.path), found.column, table.rows, found.matched,
-                          os.path.basename(lookup.path), *found[2:], _users_modules(place))  # fmt: skip
+                          os.path.basename(lookup.path), *found[2:], users_modules(place.path))  # fmt: skip
                 return
 
     def _rows(self, first: Table, second: Table) -> None:
@@ -438,7 +443,7 @@ class DataFilesObserver(Observer):
             if each is not None and not self._named_elsewhere(first.path, second.rows):
                 order, used, fits, _ = each.alignment
                 self.emit(RowsMisplaced, place, kind, *names, second.rows, each.column, order,  # type: ignore[arg-type]
-                          used, fits, "", _users_modules(place))  # fmt: skip
+                          used, fits, "", users_modules(place.path))  # fmt: skip
                 return
 
     def _lengths(self, table: Table, tables: list[Table]) -> None:
@@ -448,7 +453,7 @@ class DataFilesObserver(Observer):
             if found is not None:
                 self.emit(LengthsContradicted, place, os.path.basename(table.path), found.column,
                           os.path.basename(other.path), table.rows, found.factor, found.beyond, found.length,
-                          found.end, found.positions, _users_modules(place))  # fmt: skip
+                          found.end, found.positions, users_modules(place.path))  # fmt: skip
 
     def _named_elsewhere(self, path: str, *rows: int) -> bool:
         """Whether a further file, or the one of the rows, has their names: the script may look the rows up."""
@@ -470,7 +475,7 @@ class DataFilesObserver(Observer):
                     order, used, fits, _ = found.alignment or ("", 0.0, 0.0, 0)
                     place = self._places[other]
                     self.emit(RowsMisplaced, place, "words", os.path.basename(path), os.path.basename(other),
-                              len(rows), "", order, used, fits, found.about, _users_modules(place))  # fmt: skip
+                              len(rows), "", order, used, fits, found.about, users_modules(place.path))  # fmt: skip
 
     def _vocabularies(self, tables: list[Table]) -> None:
         """For each vocabulary, the text whose words it knows least, among the texts it was made for."""
@@ -484,13 +489,13 @@ class DataFilesObserver(Observer):
                     least, table = min(texts, key=lambda pair: pair[0].known)
                     self.emit(VocabularyCompared, place, os.path.basename(path), len(vocabulary.entries),
                               vocabulary.characters, os.path.basename(table.path), *least,
-                              _users_modules(place), False, *(setting or ("", False)))  # fmt: skip
+                              users_modules(place.path), False, *(setting or ("", False)))  # fmt: skip
 
     def _alphabets(self, tables: list[Table]) -> None:
         """For each text, whether its letters are in an alphabet that the script spells out."""
         texts = [table for table in tables if any(column.words is not None for column in table.columns)]
         places = {self._places[table.path] for table in texts}
-        modules = tuple(sorted({path for place in places for path in (place.path, *_users_modules(place))}))
+        modules = tuple(sorted({path for place in places for path in (place.path, *users_modules(place.path))}))
         readers = sorted({place.path for place in places})
         parsed = dict.fromkeys((*readers, *modules))  # the modules that open files first
         spelled = {each for path in list(parsed)[:MOST_MODULES] for each in alphabets(source_of(path).tree)}
@@ -534,20 +539,6 @@ class DataFilesObserver(Observer):
                 if (split_of(key), split_of(other)) == ("training", "evaluation") and shared:
                     name = os.path.basename(path)
                     self.emit(RowsCopied, place, f"{key} of {name}", f"{other} of {name}", shared, len(others), 0.0)
-
-
-def _users_modules(place: Place) -> tuple[str, ...]:
-    """Source files of the modules that the script is made of: beside it, or below the current folder."""
-    main = getattr(sys.modules.get("__main__"), "__file__", None) or place.path
-    roots = tuple(
-        {
-            os.path.join(os.path.abspath(f), "")
-            for f in (os.getcwd(), os.path.dirname(main), os.path.dirname(place.path))
-        }
-    )
-    files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
-    paths = {os.path.abspath(file) for file in files if isinstance(file, str) and is_users(file)}
-    return tuple(sorted(path for path in paths if path.startswith(roots)))
 
 
 def _as_difference(found: Relation) -> Difference:
