@@ -6,6 +6,7 @@ from typing import Literal
 from trueloop.event.base import Event
 
 __all__ = [
+    "ClocksDiffer",
     "FileListed",
     "FilesDiffer",
     "GroupsShared",
@@ -133,6 +134,25 @@ class LengthsContradicted(Event):
     length: float  # in the median
     end: float  # of the content, in the median
     positions: int  # of each row
+    modules: tuple[str, ...]  # source files of the user's modules
+
+
+@dataclass(frozen=True, slots=True)
+class ClocksDiffer(Event):
+    """Two files with a column of times in common, and two of the same kinds for other times: unforeseen changes reach
+    the second file of the one pair some steps later than the first, and not so in the other pair. `place`: the line
+    that reads the second file."""
+
+    files: tuple[str, str]
+    columns: tuple[str, str]
+    delay: int  # steps; negative: the first file is late
+    correlation: float  # of the changes, at this delay
+    usual_files: tuple[str, str]
+    usual: int
+    usual_correlation: float
+    time: str  # the column
+    interval: float  # of the time between two rows; seconds, if it is dates
+    dated: bool
     modules: tuple[str, ...]  # source files of the user's modules
 
 

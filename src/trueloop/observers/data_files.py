@@ -8,13 +8,14 @@ import json
 import os
 import re
 from collections import Counter
-from itertools import combinations
+from itertools import combinations, permutations
 from time import thread_time
 from typing import Any, Final
 
 from numpy.typing import NDArray
 
 from trueloop.event import (
+    ClocksDiffer,
     FileListed,
     FilesDiffer,
     GroupsShared,
@@ -32,6 +33,7 @@ from trueloop.event import (
     VocabularyCompared,
 )
 from trueloop.measure.alphabets import alphabets, known_letters
+from trueloop.measure.clocks import Series, clocks_differ, series_of
 from trueloop.measure.column_invariants import broken_invariants
 from trueloop.measure.file_headers import declared
 from trueloop.measure.group_order import LostOrder, lost_order, sorted_events
@@ -86,7 +88,7 @@ _PICKS: Final = re.compile(r"\b(usecols|iloc|drop|pop|del|delete|loadtxt|genfrom
 class DataFilesObserver(Observer):
     emits = (
         TablesRead, FilesDiffer, RowsOutOfStep, RowsCopied, FileListed, TextMarked, VocabularyCompared, LaterRowsUsed,
-        KeysMissed, InvariantBroken, RowsMisplaced, LengthsContradicted, RowsSorted, GroupsShared,
+        KeysMissed, InvariantBroken, RowsMisplaced, LengthsContradicted, RowsSorted, GroupsShared, ClocksDiffer,
     )  # fmt: skip
     safe_on_shards = True
 
@@ -115,6 +117,7 @@ class DataFilesObserver(Observer):
         self._alphabets(tables)
         self._headers(tables)
         self._overflows(tables)
+        self._clocks(tables, began)
         for table in tables:
             self._examine(table)
             self._links(table, tables)
@@ -331,6 +334,21 @@ class DataFilesObserver(Observer):
                 self.emit(GroupsShared, place, *pair.names, groups.column, groups.groups, groups.rows,
                           pair.evaluation.rows, groups.label, groups.constant, groups.own, groups.chance,
                           users_modules(place.path))  # fmt: skip
+
+    def _clocks(self, tables: list[Table], began: float) -> None:
+        """Files that are joined by time: each pair beside the other pairs of the same kinds."""
+        series = sorted(filter(None, map(series_of, tables)), key=lambda each: kind_of(each.path))
+        kinds: dict[tuple[str, str], list[tuple[Series, Series]]] = {}
+        for first, second in combinations(series, 2):
+            kinds.setdefault((kind_of(first.path), kind_of(second.path)), []).append((first, second))
+        for (kind, other), pairs in kinds.items():
+            for pair, usual in permutations(pairs, 2) if kind != other else ():
+                if thread_time() - began > SECONDS:
+                    return
+                found = clocks_differ(pair, usual)
+                if found is not None:
+                    place = self._places[pair[1].path]
+                    self.emit(ClocksDiffer, place, *found, users_modules(place.path))
 
     def _overflows(self, tables: list[Table]) -> None:
         """Arrays of integers that wrapped around, beside one of the same name that did not, or alone."""
