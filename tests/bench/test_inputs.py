@@ -50,3 +50,9 @@ def test_every_form_is_given_the_same() -> None:
 def test_a_batch_that_the_model_does_not_take_is_refused_in_words() -> None:
     with pytest.raises(ValueError, match="dimension 0 of input must be 1 to 4, not 8"):
         inputs_of([Port("input", "uint8", (None, 2), (4, None))], {}, 8)
+
+
+@pytest.mark.parametrize(("known", "last"), [({}, 1), ({"tokens": 1}, 1), ({"tokens": 2}, 1), ({"tokens": 3}, 2)])
+def test_the_smallest_vocabularies(known: dict[str, int], last: int) -> None:
+    (tokens,) = inputs_of([Port("input", "int64", (None, 4))], known, 100)
+    assert (tokens.min(), tokens.max()) == (0, last)

@@ -52,6 +52,13 @@ def test_an_order_that_holds_in_both_files_or_only_because_of_the_amounts() -> N
     assert not kinds(table(out=winter, room=drawn(4).normal(21, 1, 300)), table(out=summer, room=large + 1))
 
 
+def test_an_order_that_other_rows_would_keep_by_ties_says_nothing() -> None:
+    """Of two equal amounts neither is above the other: shuffled rows do not break an order that ties keep."""
+    amounts = numpy.where(numpy.arange(600) % 10 == 0, drawn(0).integers(0, 25, 600), 12.0)
+    low, high = numpy.minimum(amounts, 12), numpy.maximum(amounts, 12)
+    assert kinds(table(low=low, high=high), table(low=high + 1, high=low)) == []
+
+
 def test_a_clean_signal_beside_a_noisy_one() -> None:
     def spectra(noise: float, ending: str) -> Table:
         level = drawn(0).uniform(0, 9, (300, 1))

@@ -39,6 +39,12 @@ class Outcome(NamedTuple):
     """The test file that failed; empty: it survived."""
     tried: int
     seconds: float
+    in_time: bool = True
+    """False: the time was over before all tests had run, so that nothing is known."""
+
+    @property
+    def state(self) -> str:
+        return f"killed by {self.killer}" if self.killer else "SURVIVED" if self.in_time else "OUT OF TIME"
 
 
 def main() -> int:
@@ -47,23 +53,27 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=300, help="limit for the tests of one mutant")
+    parser.add_argument(
+        "--only", type=int, nargs="+", metavar="NUMBER", help="of the sample, as an earlier run counted"
+    )
     parser.add_argument("--write", type=Path, help="the table of outcomes, as Markdown")
     parser.add_argument("--list", action="store_true", help="only show the places and their tests")
     options = parser.parse_args()
-    mutants = sample(options.count, options.seed)
+    drawn = dict(enumerate(sample(options.count, options.seed), 1))
+    mutants = {number: drawn[number] for number in options.only or drawn}
     tests = Tests()
     if options.list:
-        for mutant in mutants:
+        for mutant in mutants.values():
             print(mutant, *tests.touching(mutant.path)[:6], sep="\n    ")
         return 0
     unchanged = Unchanged()
     with ThreadPoolExecutor(options.jobs) as pool:
         jobs = [
             pool.submit(outcome_of, mutant, tests.touching(mutant.path), options.seconds, unchanged)
-            for mutant in mutants
+            for mutant in mutants.values()
         ]
         outcomes = []
-        for number, job in enumerate(jobs, 1):
+        for number, job in zip(mutants, jobs, strict=True):
             outcomes.append(job.result())
             print(f"{number:3} {_line(outcomes[-1])}", flush=True)
     killed = sum(bool(outcome.killer) for outcome in outcomes)
@@ -71,7 +81,7 @@ def main() -> int:
     if left_out := unchanged.failing():
         print(f"left out, because they fail on the unchanged code: {', '.join(left_out)}")
     if options.write:
-        rows = [f"| `{_short(o.mutant)}` | {o.killer or '**survived**'} |" for o in outcomes]
+        rows = [f"| `{_short(o.mutant)}` | {o.killer or f'**{o.state.lower()}**'} |" for o in outcomes]
         table = ["| mutant | killed by |", "|---|---|", *rows]
         title = f"# Mutants of our own code\n\n{killed} of {len(outcomes)} killed, seed {options.seed}.\n"
         options.write.write_text("\n".join([title, *table, ""]), encoding="utf-8")
@@ -160,7 +170,8 @@ def outcome_of(mutant: Mutant, tests: list[str], seconds: float, unchanged: Unch
                 if not unchanged.fails(killer):
                     return Outcome(mutant, killer, tried, time.monotonic() - begun)
                 files = [file for file in files if file != killer]
-    return Outcome(mutant, "", tried, time.monotonic() - begun)
+    passed = time.monotonic() - begun
+    return Outcome(mutant, "", tried, passed, passed < seconds)
 
 
 def _groups(tests: list[str]) -> Iterator[list[str]]:
@@ -225,8 +236,7 @@ def _short(mutant: Mutant) -> str:
 
 
 def _line(outcome: Outcome) -> str:
-    state = f"killed by {outcome.killer}" if outcome.killer else "SURVIVED"
-    return f"{state:60} {_short(outcome.mutant)[:200]} ({outcome.tried} files, {outcome.seconds:.0f} s)"
+    return f"{outcome.state:60} {_short(outcome.mutant)[:200]} ({outcome.tried} files, {outcome.seconds:.0f} s)"
 
 
 if __name__ == "__main__":

@@ -43,6 +43,12 @@ def test_every_knob_is_listed_and_names_are_their_own() -> None:
     assert len({each.name for each in all_knobs(CPU)}) == len(all_knobs(CPU)) == 14
 
 
+def test_a_knob_that_says_nothing_of_a_device_promises_no_gain() -> None:
+    assert Knob.on_cuda == Knob.on_cpu == 1.0
+    elsewhere = replace(CPU, device="xpu")
+    assert {each.hope(elsewhere) for each in all_knobs(CPU)} == {1.0}
+
+
 @pytest.mark.parametrize("each", all_knobs(CPU), ids=lambda each: each.name)
 def test_a_knob_turns_fields_of_a_recipe_and_says_what_it_helps(each: Knob) -> None:
     assert set(each.fields) <= set(field_types())

@@ -8,7 +8,7 @@ from trueloop.event.base import Event, Place
 
 __all__ = ["Alignment", "AnswersCompared", "Column", "ConstantPart", "InputsSummarized", "Labels", "MapOrder"]
 __all__ += ["MemoryOrder", "RenamedPart", "Repeated", "RowsCompared", "ShiftedPart", "SoftTargetsCompared"]
-__all__ += ["InputsStretched", "StoredOrderCompared", "StoredOutputsCompared"]
+__all__ += ["InputsStretched", "LengthsStated", "StoredOrderCompared", "StoredOutputsCompared"]
 __all__ += [
     "PairsMatched",
     "RowsApart",
@@ -434,3 +434,15 @@ class InputsStretched(Event):
     factor: float = 1.0  # position n in training is position `factor` * n in evaluation
     used: float = 0.0  # correlation of both as they are
     fits: float = 0.0  # after stretching
+
+
+@dataclass(frozen=True, slots=True)
+class LengthsStated(Event):
+    """Sequences were packed with lengths that end each of them too early, by a constant factor."""
+
+    rows: int
+    factor: float  # positions for one of the length
+    length: float  # in the median
+    end: float  # of the content, in the median
+    positions: int  # of a sequence with its padding
+    modules: tuple[str, ...]  # source files of the user's modules

@@ -6,6 +6,9 @@ An array of padded sequences and a column of lengths for its rows, both from dat
 the rows and comes nowhere before, so the end of each row is known. The lengths are a constant multiple of it (seconds
 instead of frames), or they point into the padding in at least 90 % of the rows (characters instead of tokens).
 
+Or the lengths that `pack_padded_sequence` is given in recorded training steps, wherever they come from: nearly every
+sequence continues behind its length, up to a constant multiple of it.
+
 Why it hurts
 ------------
 Packed sequences and masks cut every sequence off, or the state that is read is that of padding. Nothing fails as long
@@ -24,13 +27,14 @@ When it is fine
 ---------------
 An end token more or less; lengths that agree in a part of the rows; a second column of lengths that is right; arrays in
 which the padding value is also content. Not reported in scripts that shorten sequences (CTC, strides, pooling), that
-multiply or divide the lengths, or that neither pack nor mask nor index by them.
+multiply or divide the lengths, or that neither pack nor mask nor index by them. Lengths that come from no file are not
+reported where the script divides anything by `//` or rounds a product: a model may be given only a part on purpose.
 """
 
 import re
 from typing import Final
 
-from trueloop.event import LengthsContradicted, RunEnded, TablesRead
+from trueloop.event import LengthsContradicted, LengthsStated, RunEnded, StepProgram, TablesRead
 from trueloop.rules.rule import Findings, Rule, Severity
 from trueloop.usercode.source import source_of
 
@@ -45,12 +49,16 @@ _CONVERTS: Final = re.compile(
 _USES: Final = re.compile(r"pack_padded_sequence|arange\(|mask|\blen\w*\s*-\s*1|gather\(|[:\[]\s*:?\s*(int\()?len\w*\W")
 
 
+_SHORTENS: Final = re.compile(r"//\s*\w|\b(int|ceil|floor|round|trunc)\(.*[*/]")
+
+
 class LengthsInDifferentUnit(Rule, code="DAT156", severity=Severity.WARNING):
     not_applicable = "no data file with lengths of padded sequences was read"
-    applies_after = (TablesRead,)
+    applies_after = (TablesRead, StepProgram)
 
     def __init__(self) -> None:
         self._found: dict[str, list[LengthsContradicted]] = {}
+        self._stated: list[LengthsStated] = []
 
     def on_lengths_contradicted(self, event: LengthsContradicted) -> None:
         paths = {*event.modules, event.place.path if event.place else ""}
@@ -58,7 +66,24 @@ class LengthsInDifferentUnit(Rule, code="DAT156", severity=Severity.WARNING):
         if _USES.search(text) and not _CONVERTS.search(text):
             self._found.setdefault(event.column, []).append(event)
 
+    def on_lengths_stated(self, event: LengthsStated) -> None:
+        paths = {*event.modules, event.place.path if event.place else ""}
+        lines = [line.partition("#")[0] for path in paths for line in source_of(path).lines]
+        if not any(_CONVERTS.search(line) or _SHORTENS.search(line) for line in lines):
+            self._stated.append(event)
+
     def on_run_ended(self, _: RunEnded) -> Findings:
+        for stated in () if self._found else self._stated[:1]:
+            yield self.finding(
+                stated,
+                f"The lengths given to `pack_padded_sequence` seem to be in a different unit than the positions: the "
+                f"median length is {stated.length:g}, and the content ends after {stated.end:g} positions. In "
+                f"{stated.rows:,} sequences it continues behind the length, up to about {stated.factor:.3g} times it, "
+                f"so the model never sees the rest.",
+                fix="Count the positions of each row before the padding: `(x != 0).any(-1).sum(1)`.",
+                evidence={"rows": stated.rows, "factor": round(stated.factor, 3), "median length": stated.length,
+                          "median end": stated.end, "positions": stated.positions},
+            )  # fmt: skip
         for events in self._found.values():
             event = max(events, key=lambda each: each.rows)
             others = [f"`{each.file}`" for each in events if each is not event]

@@ -1,0 +1,52 @@
+"""Are lengths of padded sequences, as they are used, in the unit of the positions?"""
+
+from typing import Final, NamedTuple
+
+import numpy
+import torch
+from torch import Tensor
+
+__all__ = ["MOST_ROWS", "Unit", "ends_of_content", "unit_of"]
+
+MOST_ROWS: Final = 400
+LEAST_ROWS: Final = 60
+SHORTEST: Final = 8  # positions
+DISTINCT: Final = 6  # lengths
+PADDED: Final = 0.3  # of the rows end in padding
+RARELY: Final = 0.1  # of the content looks like padding
+NEARLY_ALL: Final = 0.98  # of the rows
+FACTOR: Final = 1.5
+
+
+class Unit(NamedTuple):
+    rows: int
+    factor: float  # positions for one of the length
+    length: float  # in the median
+    end: float  # of the content, in the median
+
+
+def ends_of_content(padded: Tensor) -> Tensor | None:
+    """Where the content of each row of [rows, positions, features] ends: after it, all vectors are the one that most
+    rows end with. None if too few rows are padded."""
+    if len(padded) < 2 or padded.shape[1] < SHORTEST:
+        return None
+    last, counts = torch.unique(padded[:, -1], dim=0, return_counts=True)
+    content = (padded != last[counts.argmax()]).any(2)
+    if counts.max() < max(2.0, PADDED * len(padded)):
+        return None
+    ends = padded.shape[1] - content.flip(1).int().argmax(1)
+    ends = torch.where(content.any(1), ends, 0)
+    inside = torch.arange(padded.shape[1], device=padded.device) < ends[:, None]
+    return ends if (inside & ~content).sum() <= RARELY * inside.sum() else None
+
+
+def unit_of(lengths: Tensor, ends: Tensor) -> Unit | None:
+    """The unit of lengths that are too short in nearly all rows, by a constant factor; None if there is none."""
+    stated, real = (values.double().numpy() for values in (lengths, ends))
+    if len(stated) < LEAST_ROWS or min(len(numpy.unique(stated)), len(numpy.unique(real))) < DISTINCT:
+        return None
+    factor, offset = (float(value) for value in numpy.polyfit(stated, real, 1))
+    fits = numpy.abs(real - factor * stated - offset) <= max(1.0, factor)
+    if factor < FACTOR or abs(offset) > 2 * factor or fits.mean() < NEARLY_ALL or (stated < real).mean() < NEARLY_ALL:
+        return None
+    return Unit(len(stated), factor, float(numpy.median(stated)), float(numpy.median(real)))
