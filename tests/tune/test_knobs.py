@@ -45,7 +45,7 @@ def test_every_knob_is_listed_and_names_are_their_own() -> None:
 
 def test_a_knob_that_says_nothing_of_a_device_promises_no_gain() -> None:
     assert Knob.on_cuda == Knob.on_cpu == 1.0
-    elsewhere = replace(CPU, device="xpu")
+    elsewhere = replace(CPU, device="mps")
     assert {each.hope(elsewhere) for each in all_knobs(CPU)} == {1.0}
 
 
