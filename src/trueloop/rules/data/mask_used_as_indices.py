@@ -31,7 +31,8 @@ import ast
 from typing import Final
 
 from trueloop.event import Operation, Place, StepProgram
-from trueloop.rules.program_view import VIEWS, ProgramView
+from trueloop.event.operation_names import VIEWS
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, plural, statement_at
 
 __all__ = ["MaskUsedAsIndices"]

@@ -30,8 +30,9 @@ from math import log, prod, sqrt
 from typing import Final
 
 from trueloop.event import Place, RunEnded, StepProgram
+from trueloop.event.operation_names import LOSSES, NORMAL, RANDOM
 from trueloop.finding import Finding
-from trueloop.rules.program_view import LOSSES, NORMAL, RANDOM, ProgramView
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["NoiseDrownsInput"]

@@ -29,7 +29,8 @@ clears its gradients.
 from typing import Final
 
 from trueloop.event import Operation, StepProgram
-from trueloop.rules.program_view import VIEWS, ProgramView
+from trueloop.event.operation_names import VIEWS
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, on_line
 
 __all__ = ["AdvantageNotDetached"]

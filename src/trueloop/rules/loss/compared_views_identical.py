@@ -31,7 +31,8 @@ that is stacked twice.
 from typing import Final
 
 from trueloop.event import ModelUse, Operation, Place, RunEnded, StepProgram, Value
-from trueloop.rules.program_view import RANDOM, ProgramView
+from trueloop.event.operation_names import RANDOM
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, path_and_line
 
 __all__ = ["ComparedViewsIdentical"]

@@ -27,8 +27,9 @@ that are costs, a weight of 0, and factors that the run learns.
 from typing import Final
 
 from trueloop.event import Operation, StepProgram
+from trueloop.event.operation_names import VIEWS
 from trueloop.rules.program_linear import Part, parts_of
-from trueloop.rules.program_view import VIEWS, ProgramView
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, on_line
 from trueloop.usercode.source import called_name, calls_in, source_of
 

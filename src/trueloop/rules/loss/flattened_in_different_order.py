@@ -29,7 +29,8 @@ from math import prod
 from typing import Final
 
 from trueloop.event import StepProgram
-from trueloop.rules.program_view import LOSSES, ProgramView
+from trueloop.event.operation_names import LOSSES
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["FlattenedInDifferentOrder"]

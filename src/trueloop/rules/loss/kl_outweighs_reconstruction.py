@@ -35,8 +35,9 @@ from math import prod
 from typing import Final, NamedTuple
 
 from trueloop.event import LatentsMeasured, Operation, Place, RunEnded, StepProgram
+from trueloop.event.operation_names import LOSSES, RANDOM, VIEWS
 from trueloop.rules.program_linear import Part, parts_of
-from trueloop.rules.program_view import LOSSES, RANDOM, VIEWS, ProgramView
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["KlOutweighsReconstruction"]

@@ -31,7 +31,8 @@ from collections import Counter
 from typing import Final
 
 from trueloop.event import Place, RunEnded, StepProgram
-from trueloop.rules.program_view import LOSSES, ProgramView
+from trueloop.event.operation_names import LOSSES
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["LossDropped"]

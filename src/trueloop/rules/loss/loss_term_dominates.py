@@ -35,7 +35,8 @@ from collections import defaultdict
 from typing import Final
 
 from trueloop.event import LossCurve, Operation, Place, RunEnded, StepProgram
-from trueloop.rules.program_view import LOSSES, VIEWS, ProgramView
+from trueloop.event.operation_names import LOSSES, VIEWS
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["LossTermDominates"]

@@ -31,7 +31,8 @@ import ast
 from typing import Final
 
 from trueloop.event import Operation, Place, RunEnded, StepProgram
-from trueloop.rules.program_view import LOSSES, VIEWS, ProgramView
+from trueloop.event.operation_names import LOSSES, VIEWS
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Finding, Findings, Rule, Severity, on_line
 from trueloop.usercode.source import source_of
 

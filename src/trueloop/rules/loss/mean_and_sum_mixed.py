@@ -28,7 +28,8 @@ from math import prod
 from typing import Final
 
 from trueloop.event import Operation, StepProgram
-from trueloop.rules.program_view import LOSSES, VIEWS, ProgramView
+from trueloop.event.operation_names import LOSSES, VIEWS
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["MeanAndSumMixed"]

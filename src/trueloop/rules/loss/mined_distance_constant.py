@@ -33,7 +33,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from trueloop.event import Operation, Place, RunEnded, StepProgram, Value
-from trueloop.rules.program_view import ELEMENTWISE, VIEWS, ProgramView
+from trueloop.event.operation_names import ELEMENTWISE, VIEWS
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["MinedDistanceConstant"]

@@ -29,7 +29,8 @@ actor-critic and variational models), samples that are detached, and samples tha
 from typing import Final
 
 from trueloop.event import Operation, StepProgram
-from trueloop.rules.program_view import NORMAL, ProgramView
+from trueloop.event.operation_names import NORMAL
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, on_line
 
 __all__ = ["SampleDifferentiatedInLogProb"]

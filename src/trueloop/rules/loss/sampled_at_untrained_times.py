@@ -32,7 +32,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from trueloop.event import Operation, Place, RunEnded, StepProgram
-from trueloop.rules.program_view import ELEMENTWISE, NORMAL, RANDOM, ProgramView
+from trueloop.event.operation_names import ELEMENTWISE, NORMAL, RANDOM
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["SampledAtUntrainedTimes"]

@@ -32,7 +32,8 @@ from math import prod
 from typing import Final, NamedTuple
 
 from trueloop.event import Operation, Place, RunEnded, StepProgram
-from trueloop.rules.program_view import NORMAL, ProgramView
+from trueloop.event.operation_names import NORMAL
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, path_and_line
 
 __all__ = ["SamplingStartsAboveTrainedNoise"]

@@ -30,7 +30,8 @@ from math import prod
 from typing import Final
 
 from trueloop.event import Backward, LossComputed, Place, StepProgram
-from trueloop.rules.program_view import LOSSES, ProgramView
+from trueloop.event.operation_names import LOSSES
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, facts, statement_at
 from trueloop.usercode.source import called_name, calls_in, diff
 

@@ -31,8 +31,9 @@ Contrastive losses that compare a batch with itself (`[B, B]`) may normalize ove
 from typing import Final
 
 from trueloop.event import Operation, StepProgram
+from trueloop.event.operation_names import ELEMENTWISE, LOSSES, VIEWS
 from trueloop.rules.program_dims import Dims, dims_after
-from trueloop.rules.program_view import ELEMENTWISE, LOSSES, VIEWS, ProgramView
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Finding, Findings, Rule, Severity
 
 __all__ = ["SoftmaxOverWrongDimension"]

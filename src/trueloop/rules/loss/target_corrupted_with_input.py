@@ -33,7 +33,8 @@ import re
 from typing import Final
 
 from trueloop.event import ModelUse, Operation, Place, StepProgram
-from trueloop.rules.program_view import LOSSES, RANDOM, ProgramView
+from trueloop.event.operation_names import LOSSES, RANDOM
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, on_line, statement_at
 from trueloop.usercode.source import calls_in
 

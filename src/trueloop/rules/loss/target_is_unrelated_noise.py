@@ -30,7 +30,8 @@ from math import prod
 from typing import Final
 
 from trueloop.event import Operation, StepProgram
-from trueloop.rules.program_view import NORMAL, VIEWS, ProgramView
+from trueloop.event.operation_names import NORMAL, VIEWS
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, on_line
 
 __all__ = ["TargetIsUnrelatedNoise"]

@@ -30,7 +30,8 @@ targets of a policy, teachers whose scores come from a file without a temperatur
 from typing import Final
 
 from trueloop.event import Operation, StepProgram
-from trueloop.rules.program_view import LOSSES, ProgramView
+from trueloop.event.operation_names import LOSSES
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Finding, Findings, Rule, Severity
 
 __all__ = ["TemperatureOnOneSide"]

@@ -29,7 +29,8 @@ augmentation), parameters of a simulation that are drawn and predicted, and eval
 from typing import Final
 
 from trueloop.event import RunEnded, StepProgram
-from trueloop.rules.program_view import NORMAL, VIEWS, ProgramView
+from trueloop.event.operation_names import NORMAL, VIEWS
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, path_and_line
 
 __all__ = ["UniformNoiseAsTarget"]

@@ -32,7 +32,8 @@ from math import prod
 from typing import Final, NamedTuple
 
 from trueloop.event import Operation, Place, RunEnded, StepProgram
-from trueloop.rules.program_view import VIEWS, ProgramView
+from trueloop.event.operation_names import VIEWS
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, on_line, statement_at
 
 __all__ = ["LogitsComparedWithHalf"]

@@ -28,7 +28,8 @@ layers, a head behind a backbone that ends in a linear layer, and anything betwe
 from typing import Final
 
 from trueloop.event import Operation, StepProgram
-from trueloop.rules.program_view import VIEWS, ProgramView
+from trueloop.event.operation_names import VIEWS
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["NoActivationBetweenLayers"]

@@ -30,7 +30,8 @@ import re
 from typing import Final
 
 from trueloop.event import Operation, StepProgram
-from trueloop.rules.program_view import RANDOM, ProgramView
+from trueloop.event.operation_names import RANDOM
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["PositionsNotAlongSequence"]
