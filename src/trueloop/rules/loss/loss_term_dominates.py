@@ -35,7 +35,7 @@ from collections import defaultdict
 from typing import Final
 
 from trueloop.event import LossCurve, Operation, Place, RunEnded, StepProgram
-from trueloop.event.operation_names import LOSSES, VIEWS
+from trueloop.event.operation_names import DIFFERENCES, LOSSES, MAGNITUDES, PRODUCTS, QUOTIENTS, VIEWS
 from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity
 
@@ -49,10 +49,8 @@ FALLS: Final = 0.5  # what is left of the heavy term
 STAYS: Final = 0.98  # and of the other one
 STEPS: Final = 100
 SMALL: Final = 0.1  # a weight that makes a term small on purpose
-_SCALES: Final = frozenset({"mul", "__mul__", "__rmul__", "div", "__truediv__", "true_divide"})
+_SCALES: Final = PRODUCTS | QUOTIENTS
 _SIGNED: Final = frozenset({"kl_div", "poisson_nll_loss", "gaussian_nll_loss", "ctc_loss"})
-_SIZES: Final = frozenset({"pow", "__pow__", "square", "abs"})
-_DIFFERENCES: Final = frozenset({"sub", "__sub__", "__rsub__", "subtract"})
 
 
 class LossTermDominates(Rule, code="LOS117", severity=Severity.WARNING):
@@ -143,8 +141,8 @@ def _is_distance(view: ProgramView, value: int) -> bool:
             behind = view.maker(view.through_views(maker.inputs[0]))
             if behind is not None and behind.name == "sum" and behind.inputs:
                 behind = view.maker(behind.inputs[0])
-            error = None if behind is None or behind.name not in _SIZES else view.maker(behind.inputs[0])
-            return error is not None and error.name in _DIFFERENCES and _has_target(view, error)
+            error = None if behind is None or behind.name not in MAGNITUDES else view.maker(behind.inputs[0])
+            return error is not None and error.name in DIFFERENCES and _has_target(view, error)
         if maker.name in _SCALES:
             if len(maker.inputs) != 1 or _weight(maker) < SMALL:
                 return False
@@ -185,5 +183,5 @@ def _weight(operation: Operation) -> float:
             number = abs(float(text))
         except ValueError:
             continue
-        return number if operation.name in ("mul", "__mul__", "__rmul__") else 1 / max(number, 1e-12)
+        return number if operation.name in PRODUCTS else 1 / max(number, 1e-12)
     return 1.0

@@ -31,17 +31,26 @@ import ast
 from typing import Final
 
 from trueloop.event import Operation, Place, RunEnded, StepProgram
-from trueloop.event.operation_names import LOSSES, VIEWS
+from trueloop.event.operation_names import (
+    ANY_ADDITION,
+    ANY_PRODUCT,
+    ANY_QUOTIENT,
+    ANY_SUBTRACTION,
+    JOINS,
+    LOSSES,
+    NEGATIONS,
+    REVERSED_SUBTRACTIONS,
+    VIEWS,
+)
 from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Finding, Findings, Rule, Severity, on_line
 from trueloop.usercode.source import source_of
 
 __all__ = ["LossTermWithoutGradient"]
 
-_ADDS: Final = frozenset({"add", "__add__", "__radd__", "__iadd__", "add_"})
-_SUMS: Final = _ADDS | {"sub", "__sub__", "__rsub__", "__isub__", "rsub", "sub_"}
-_PRODUCTS: Final = frozenset({"mul", "div", "__mul__", "__rmul__", "__truediv__", "__imul__", "__itruediv__", "mul_"})
-_LINEAR: Final = VIEWS | {"neg", "__neg__", "mean", "sum", "stack", "cat"}
+_SUMS: Final = ANY_ADDITION | ANY_SUBTRACTION | REVERSED_SUBTRACTIONS
+_PRODUCTS: Final = ANY_PRODUCT | ANY_QUOTIENT
+_LINEAR: Final = VIEWS | NEGATIONS | JOINS | {"mean", "sum", "stack"}
 _NUMBERS: Final = ("item", "__float__", "tolist")
 _COMPARING: Final = LOSSES | {"triplet_margin_loss", "margin_ranking_loss", "cosine_embedding_loss"}
 _UNARY: Final = _LINEAR | _PRODUCTS | {"softmax", "log_softmax", "sigmoid", "exp", "log", "normalize", "tanh"}
@@ -80,7 +89,7 @@ class LossTermWithoutGradient(Rule, code="LOS111", severity=Severity.ERROR):
         for place in {o.place for o in event.operations if o.name in _COMPARING}:
             self._programs[place] = self._programs.get(place, 0) + 1
         for operation in event.operations:
-            sums = operation.name in _ADDS and operation.outputs and operation.outputs[0] in summed
+            sums = operation.name in ANY_ADDITION and operation.outputs and operation.outputs[0] in summed
             if not sums or operation.model >= 0 or len(operation.inputs) != 2:
                 continue
             for index in operation.inputs:
@@ -106,7 +115,7 @@ class LossTermWithoutGradient(Rule, code="LOS111", severity=Severity.ERROR):
     def _cut_tensor(
         self, event: StepProgram, view: ProgramView, operation: Operation, trained: frozenset[int]
     ) -> Findings:
-        if operation.name not in _ADDS or len(operation.inputs) != 2:
+        if operation.name not in ANY_ADDITION or len(operation.inputs) != 2:
             return  # what is subtracted is a baseline
         for index, other in (operation.inputs, operation.inputs[::-1]):
             value = view.values[index]
@@ -121,7 +130,8 @@ class LossTermWithoutGradient(Rule, code="LOS111", severity=Severity.ERROR):
     def _cut_number(self, event: StepProgram, view: ProgramView, position: int, trained: frozenset[int]) -> Findings:
         """`loss + beta * kl.item()`, also where the number was assigned to a name first."""
         operation = event.operations[position]
-        if operation.name not in _ADDS or len(operation.inputs) > 1 or not operation.place or not operation.options:
+        with_number = operation.name in ANY_ADDITION and len(operation.inputs) < 2 and operation.options
+        if not with_number or not operation.place:
             return
         added = operation.options[0][1]
         earlier = self._added.setdefault(operation.place, added)

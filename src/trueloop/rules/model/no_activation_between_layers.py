@@ -35,7 +35,7 @@ from trueloop.rules.rule import Findings, Rule, Severity
 __all__ = ["NoActivationBetweenLayers"]
 
 _LINEAR: Final = ("linear",)
-_NOTHING: Final = VIEWS | {"batch_norm", "dropout_", "feature_dropout"} - {"detach", "data"}
+_NOTHING: Final = (VIEWS | {"batch_norm", "dropout_", "feature_dropout"}) - {"detach", "data"}
 """Between the layers. Batch normalization is affine for each unit."""
 
 
