@@ -7,26 +7,29 @@ that needs more, or less, says so with `|` and `-`.
 from typing import Final
 
 __all__ = [
-    "ADDITIONS", "ANY_ADDITION", "ANY_PRODUCT", "ANY_QUOTIENT", "ANY_SUBTRACTION", "ATTENTION", "BINARY_LOSSES",
-    "CASTS", "CLAMPS", "CLAMP_NODES", "CLASS_LOSSES", "CONVOLUTIONS", "DIFFERENCES", "DISTANCE_LOSSES", "DROPOUTS",
-    "ELEMENTWISE", "EQUALITIES", "FINITE_CHECKS", "JOINS", "LABEL_LOSSES", "LOGARITHMS", "LOGICAL",
-    "LOG_PROBABILITY_PATH", "LOSSES", "MAGNITUDES", "MATRIX_PRODUCTS", "NEGATIONS", "NORMAL", "NORMS", "ORDERINGS",
-    "POWERS", "PRODUCTS", "QUOTIENTS", "RANDOM", "RECURRENT", "RESHAPES", "REVERSED_SUBTRACTIONS", "SQUEEZES",
-    "SUBTRACTIONS", "SUBTRACTIONS_IN_PLACE", "TRANSPOSES", "UNIFORM", "VIEWS", "VIEW_NODES",
+    "ADDITIONS", "ANY_ADDITION", "ANY_DIFFERENCE", "ANY_PRODUCT", "ANY_QUOTIENT", "ANY_SCALING", "ANY_SUBTRACTION",
+    "ARITHMETIC", "ATTENTION", "BINARY_LOSSES", "CASTS", "CLAMPS", "CLAMP_NODES", "CLASS_LOSSES", "CONVOLUTIONS",
+    "DIFFERENCES", "DISTANCE_LOSSES", "DROPOUTS", "ELEMENTWISE", "EQUALITIES", "FINITE_CHECKS", "JOINS", "LABEL_LOSSES",
+    "LOGARITHMS", "LOGICAL", "LOG_PROBABILITY_PATH", "LOSSES", "MAGNITUDES", "MATRIX_PRODUCTS", "NEGATIONS", "NORMAL",
+    "NORMS", "ORDERINGS", "PICKS", "POWERS", "PRODUCTS", "QUOTIENTS", "RANDOM", "RECURRENT", "RESHAPES",
+    "REVERSED_SUBTRACTIONS", "SCALINGS", "SHAPES", "SUBTRACTIONS", "TRANSPOSES", "UNIFORM", "VIEWS", "VIEW_NODES",
 ]  # fmt: skip
 
 # -- arithmetic: out of place; ANY_...: in place as well --
 ADDITIONS: Final = frozenset({"add", "__add__", "__radd__"})
 ANY_ADDITION: Final = ADDITIONS | {"add_", "__iadd__"}
 SUBTRACTIONS: Final = frozenset({"sub", "__sub__", "subtract"})  # the second from the first
-SUBTRACTIONS_IN_PLACE: Final = frozenset({"sub_", "__isub__", "subtract_"})
 REVERSED_SUBTRACTIONS: Final = frozenset({"rsub", "__rsub__"})  # the first from the second
 DIFFERENCES: Final = SUBTRACTIONS | REVERSED_SUBTRACTIONS  # in either order
-ANY_SUBTRACTION: Final = SUBTRACTIONS | SUBTRACTIONS_IN_PLACE
+ANY_SUBTRACTION: Final = SUBTRACTIONS | {"sub_", "__isub__", "subtract_"}
+ANY_DIFFERENCE: Final = ANY_SUBTRACTION | REVERSED_SUBTRACTIONS
 PRODUCTS: Final = frozenset({"mul", "__mul__", "__rmul__", "multiply"})
 ANY_PRODUCT: Final = PRODUCTS | {"mul_", "__imul__", "multiply_"}
 QUOTIENTS: Final = frozenset({"div", "__truediv__", "true_divide", "divide"})  # the first by the second
 ANY_QUOTIENT: Final = QUOTIENTS | {"div_", "__itruediv__", "divide_", "true_divide_"}
+SCALINGS: Final = PRODUCTS | QUOTIENTS
+ANY_SCALING: Final = ANY_PRODUCT | ANY_QUOTIENT
+ARITHMETIC: Final = ANY_ADDITION | ANY_DIFFERENCE | ANY_SCALING | {"__rdiv__", "__rtruediv__"}
 NEGATIONS: Final = frozenset({"neg", "__neg__", "negative"})
 POWERS: Final = frozenset({"pow", "__pow__", "square"})
 MAGNITUDES: Final = POWERS | {"abs", "absolute"}  # of a difference: its size, element by element
@@ -37,20 +40,20 @@ EQUALITIES: Final = frozenset({"eq", "__eq__", "ne", "__ne__"})
 ORDERINGS: Final = frozenset({"gt", "__gt__", "ge", "__ge__", "lt", "__lt__", "le", "__le__"})
 LOGICAL: Final = frozenset({"logical_and", "__and__", "logical_or", "__or__"})
 FINITE_CHECKS: Final = ("isnan", "isinf", "isfinite")
-ELEMENTWISE: Final = EQUALITIES | ORDERINGS | LOGICAL | {
-    *ANY_ADDITION, *ANY_SUBTRACTION, *REVERSED_SUBTRACTIONS, *ANY_PRODUCT, *ANY_QUOTIENT, "__rdiv__", "__rtruediv__",
+ELEMENTWISE: Final = ARITHMETIC | EQUALITIES | ORDERINGS | LOGICAL | {
     "minimum", "maximum", "where", "pow", "__pow__", "atan2", "xlogy", "fmod", "remainder",
 }  # fmt: skip
 """Operations that combine two tensors element by element, and broadcast."""
 
 # -- shapes and copies --
 RESHAPES: Final = frozenset({"view", "reshape", "flatten"})
-SQUEEZES: Final = frozenset({"squeeze", "unsqueeze"})
+SHAPES: Final = RESHAPES | {"squeeze", "unsqueeze"}
 TRANSPOSES: Final = frozenset({"transpose", "permute", "swapaxes", "swapdims", "movedim", "moveaxis"})
 JOINS: Final = frozenset({"cat", "concat", "concatenate"})  # along a dimension that is there
+PICKS: Final = frozenset({"__getitem__", "index_select"})  # rows by an index
 CASTS: Final = frozenset({"to", "float", "double", "half", "bfloat16", "long", "int", "type_as", "cpu", "cuda"})
 """Another dtype or device."""
-VIEWS: Final = RESHAPES | SQUEEZES | CASTS | {
+VIEWS: Final = SHAPES | CASTS | {
     "contiguous", "clone", "expand", "expand_as", "view_as", "reshape_as", "detach", "data", "alias", "dropout",
     "Dropout", "requires_grad_", "_unsafe_view", "identity",
 }  # fmt: skip

@@ -11,15 +11,7 @@ from typing import Final
 from torch import Tensor
 
 from trueloop.event import Place, TargetsBootstrapped
-from trueloop.event.operation_names import (
-    ADDITIONS,
-    DIFFERENCES,
-    DISTANCE_LOSSES,
-    PRODUCTS,
-    RESHAPES,
-    SQUEEZES,
-    SUBTRACTIONS,
-)
+from trueloop.event.operation_names import ADDITIONS, DIFFERENCES, DISTANCE_LOSSES, PRODUCTS, SHAPES, SUBTRACTIONS
 from trueloop.measure.series import flags_in, row_marks
 from trueloop.measure.tensors import is_plain, is_readable, tensors_in
 from trueloop.observers.observer import Observer
@@ -30,7 +22,7 @@ __all__ = ["BootstrappedTargetsObserver"]
 
 ROWS: Final = 16  # at least
 NUMBERS: Final = 2**16  # elements of an input
-_KEEPING: Final = RESHAPES | SQUEEZES | SUBTRACTIONS | {
+_KEEPING: Final = SHAPES | SUBTRACTIONS | {
     "max", "amax", "min", "minimum", "detach", "float", "to", "clone", "gather", "contiguous", "data",
 }  # fmt: skip
 _COMPARING: Final = DIFFERENCES | DISTANCE_LOSSES

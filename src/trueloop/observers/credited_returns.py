@@ -14,16 +14,7 @@ import torch
 from torch import Tensor
 
 from trueloop.event import Place, ReturnsCredited
-from trueloop.event.operation_names import (
-    ANY_ADDITION,
-    ANY_PRODUCT,
-    ANY_QUOTIENT,
-    ANY_SUBTRACTION,
-    NEGATIONS,
-    PRODUCTS,
-    RESHAPES,
-    SQUEEZES,
-)
+from trueloop.event.operation_names import ARITHMETIC, NEGATIONS, PRODUCTS, SHAPES
 from trueloop.measure.returns import LEAST, Credit, credit_of
 from trueloop.measure.series import numbers_of, row_marks, series_in
 from trueloop.measure.tensors import is_plain, is_readable
@@ -37,7 +28,7 @@ __all__ = ["CreditedReturnsObserver"]
 NUMBERS: Final = 8192  # elements of a series
 TRIES: Final = 48  # tensors that are tried in one program
 _PRODUCTS: Final = PRODUCTS | {"dot", "matmul", "__matmul__", "inner"}
-_KEEPING: Final = ANY_ADDITION | ANY_SUBTRACTION | ANY_PRODUCT | ANY_QUOTIENT | NEGATIONS | RESHAPES | SQUEEZES | {
+_KEEPING: Final = ARITHMETIC | NEGATIONS | SHAPES | {
     "float", "double", "to", "detach", "clone", "contiguous", "clamp", "tensor", "as_tensor", "type_as", "view_as",
     "reshape_as", "data", "sum", "mean",
 }  # fmt: skip

@@ -4,7 +4,7 @@ import ast
 from typing import Final
 
 from trueloop.event import Operation
-from trueloop.event.operation_names import CASTS, CLAMPS, ELEMENTWISE, NEGATIONS, RESHAPES, SQUEEZES
+from trueloop.event.operation_names import CASTS, CLAMPS, ELEMENTWISE, NEGATIONS, SHAPES
 from trueloop.rules.program_view import ProgramView
 
 __all__ = ["Dims", "dims_after"]
@@ -31,7 +31,7 @@ def dims_after(view: ProgramView, operation: Operation, dims: Dims) -> Dims | No
         return tuple(dims[i] for i in order) if order is not None and len(order) == len(dims) else None
     if name == "__getitem__":
         return _indexed(operation, dims, len(after))
-    if name in RESHAPES | SQUEEZES:
+    if name in SHAPES:
         return _reshaped(before, after, dims)
     alone = all(index not in view.learned for index in operation.inputs[1:])  # a number or a mask, no second score
     if name in _SAME or (name in ELEMENTWISE and alone):

@@ -6,8 +6,9 @@ from typing import Final, NamedTuple
 from trueloop.event import Operation
 from trueloop.event.operation_names import (
     ANY_ADDITION,
-    ANY_PRODUCT,
+    ANY_DIFFERENCE,
     ANY_QUOTIENT,
+    ANY_SCALING,
     ANY_SUBTRACTION,
     JOINS,
     LOSSES,
@@ -51,7 +52,7 @@ def parts_of(view: ProgramView, loss: int) -> list[Part]:
 def _inner(view: ProgramView, part: Part, maker: Operation) -> list[Part] | None:
     """The parts that a value was made of by a linear operation; None: it is not linear."""
     name, inputs = maker.name, maker.inputs
-    if name in ANY_ADDITION | ANY_SUBTRACTION | REVERSED_SUBTRACTIONS:
+    if name in ANY_ADDITION | ANY_DIFFERENCE:
         signs = (1.0, -1.0) if name in ANY_SUBTRACTION else (-1.0, 1.0) if name in REVERSED_SUBTRACTIONS else (1.0, 1.0)
         if len(inputs) == 1:
             reversed_ = name in REVERSED_SUBTRACTIONS or (
@@ -61,7 +62,7 @@ def _inner(view: ProgramView, part: Part, maker: Operation) -> list[Part] | None
         return [_scaled(view, part, index, sign) for index, sign in zip(inputs, signs, strict=False)]
     if name in NEGATIONS:
         return [_scaled(view, part, inputs[0], -1.0)]
-    if name in ANY_PRODUCT | ANY_QUOTIENT:
+    if name in ANY_SCALING:
         return _product(view, part, maker)
     if name == "mean":
         count = _numel(view, inputs[0]) / max(1, _numel(view, part.value))

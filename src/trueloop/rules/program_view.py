@@ -11,8 +11,8 @@ from typing import Final
 from trueloop.event import Operation, Place, StepProgram, Value
 from trueloop.event.operation_names import (
     ANY_ADDITION,
-    ANY_PRODUCT,
     ANY_QUOTIENT,
+    ANY_SCALING,
     ELEMENTWISE,
     LOSSES,
     RANDOM,
@@ -276,7 +276,7 @@ class ProgramView:
 
     def factor(self, operation: Operation) -> float | None:
         """The size of the one number by which an operation multiplies its first input; None where it does not."""
-        if operation.name not in ANY_QUOTIENT | ANY_PRODUCT:
+        if operation.name not in ANY_SCALING:
             return None
         numbers = [abs(number) for _, text in operation.options if (number := number_in(text)) is not None]
         others = [self.values[index] for index in operation.inputs[1:]]

@@ -37,11 +37,10 @@ from trueloop.event.operation_names import (
     JOINS,
     MATRIX_PRODUCTS,
     PRODUCTS,
-    QUOTIENTS,
     RANDOM,
     RECURRENT,
-    RESHAPES,
-    SQUEEZES,
+    SCALINGS,
+    SHAPES,
     SUBTRACTIONS,
     TRANSPOSES,
 )
@@ -57,7 +56,7 @@ _COMBINING: Final = MATRIX_PRODUCTS | JOINS | SUBTRACTIONS | PRODUCTS | DISTANCE
     "triplet_margin_loss",
 }  # fmt: skip
 _JOINING: Final = JOINS | {"stack"}
-_KEEPING: Final = RESHAPES | SQUEEZES | TRANSPOSES | QUOTIENTS | PRODUCTS | {
+_KEEPING: Final = SHAPES | TRANSPOSES | SCALINGS | {
     "contiguous", "clone", "to", "float", "t", "mT", "T", "normalize", "expand", "linear", "relu", "tanh", "gelu",
     "batch_norm", "layer_norm",
 }  # fmt: skip

@@ -35,7 +35,7 @@ from collections import defaultdict
 from typing import Final
 
 from trueloop.event import LossCurve, Operation, Place, RunEnded, StepProgram
-from trueloop.event.operation_names import DIFFERENCES, LOSSES, MAGNITUDES, PRODUCTS, QUOTIENTS, VIEWS
+from trueloop.event.operation_names import DIFFERENCES, LOSSES, MAGNITUDES, PRODUCTS, SCALINGS, VIEWS
 from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity
 
@@ -49,7 +49,6 @@ FALLS: Final = 0.5  # what is left of the heavy term
 STAYS: Final = 0.98  # and of the other one
 STEPS: Final = 100
 SMALL: Final = 0.1  # a weight that makes a term small on purpose
-_SCALES: Final = PRODUCTS | QUOTIENTS
 _SIGNED: Final = frozenset({"kl_div", "poisson_nll_loss", "gaussian_nll_loss", "ctc_loss"})
 
 
@@ -143,7 +142,7 @@ def _is_distance(view: ProgramView, value: int) -> bool:
                 behind = view.maker(behind.inputs[0])
             error = None if behind is None or behind.name not in MAGNITUDES else view.maker(behind.inputs[0])
             return error is not None and error.name in DIFFERENCES and _has_target(view, error)
-        if maker.name in _SCALES:
+        if maker.name in SCALINGS:
             if len(maker.inputs) != 1 or _weight(maker) < SMALL:
                 return False
         elif maker.name not in VIEWS:
@@ -163,7 +162,7 @@ def _has_target(view: ProgramView, operation: Operation) -> bool:
 def _factor(view: ProgramView, value: int) -> float:
     """The number that a term is multiplied with."""
     maker = view.maker(value)
-    return _weight(maker) if maker is not None and maker.name in _SCALES and len(maker.inputs) == 1 else 1.0
+    return _weight(maker) if maker is not None and maker.name in SCALINGS and len(maker.inputs) == 1 else 1.0
 
 
 def _has_constant_target(view: ProgramView, value: int) -> bool:

@@ -31,29 +31,18 @@ import ast
 from typing import Final
 
 from trueloop.event import Operation, Place, RunEnded, StepProgram
-from trueloop.event.operation_names import (
-    ANY_ADDITION,
-    ANY_PRODUCT,
-    ANY_QUOTIENT,
-    ANY_SUBTRACTION,
-    JOINS,
-    LOSSES,
-    NEGATIONS,
-    REVERSED_SUBTRACTIONS,
-    VIEWS,
-)
+from trueloop.event.operation_names import ANY_ADDITION, ANY_DIFFERENCE, ANY_SCALING, JOINS, LOSSES, NEGATIONS, VIEWS
 from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Finding, Findings, Rule, Severity, on_line
 from trueloop.usercode.source import source_of
 
 __all__ = ["LossTermWithoutGradient"]
 
-_SUMS: Final = ANY_ADDITION | ANY_SUBTRACTION | REVERSED_SUBTRACTIONS
-_PRODUCTS: Final = ANY_PRODUCT | ANY_QUOTIENT
+_SUMS: Final = ANY_ADDITION | ANY_DIFFERENCE
 _LINEAR: Final = VIEWS | NEGATIONS | JOINS | {"mean", "sum", "stack"}
 _NUMBERS: Final = ("item", "__float__", "tolist")
 _COMPARING: Final = LOSSES | {"triplet_margin_loss", "margin_ranking_loss", "cosine_embedding_loss"}
-_UNARY: Final = _LINEAR | _PRODUCTS | {"softmax", "log_softmax", "sigmoid", "exp", "log", "normalize", "tanh"}
+_UNARY: Final = _LINEAR | ANY_SCALING | {"softmax", "log_softmax", "sigmoid", "exp", "log", "normalize", "tanh"}
 PROGRAMS: Final = 3
 ZERO: Final = 1e-4
 
@@ -164,7 +153,7 @@ def _summed(view: ProgramView) -> frozenset[int]:
         if maker is None:
             continue
         sources = [index for index in maker.inputs if view.values[index].grad]
-        scaled = maker.name in _PRODUCTS and len(sources) == 1
+        scaled = maker.name in ANY_SCALING and len(sources) == 1
         if scaled or maker.name in _SUMS or maker.name in _LINEAR:
             waiting += [index for index in sources if index not in found]
             found.update(sources)
@@ -179,7 +168,7 @@ def _compared(view: ProgramView, index: int) -> Operation | None:
             return None
         if maker.name in _COMPARING:
             return maker if len(maker.inputs) > 1 else None
-        if len(maker.inputs) > 1 or maker.name not in _LINEAR | _PRODUCTS:
+        if len(maker.inputs) > 1 or maker.name not in _LINEAR | ANY_SCALING:
             return None
         index = maker.inputs[0]
     return None

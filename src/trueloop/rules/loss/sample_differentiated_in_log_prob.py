@@ -29,7 +29,7 @@ actor-critic and variational models), samples that are detached, and samples tha
 from typing import Final
 
 from trueloop.event import Operation, StepProgram
-from trueloop.event.operation_names import ADDITIONS, DIFFERENCES, JOINS, NORMAL, PRODUCTS, SQUEEZES
+from trueloop.event.operation_names import ADDITIONS, DIFFERENCES, JOINS, NORMAL, PRODUCTS
 from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, on_line
 
@@ -37,8 +37,8 @@ __all__ = ["SampleDifferentiatedInLogProb"]
 
 SAMPLED: Final = 2  # recorded steps that must show it
 MOST: Final = 12  # operations from the noise to the sample
-_COPIES: Final = SQUEEZES | JOINS | {
-    "view", "reshape", "contiguous", "clone", "to", "float", "expand", "expand_as", "stack",
+_COPIES: Final = JOINS | {
+    "squeeze", "unsqueeze", "view", "reshape", "contiguous", "clone", "to", "float", "expand", "expand_as", "stack",
 }  # fmt: skip
 
 

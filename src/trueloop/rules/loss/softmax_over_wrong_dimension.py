@@ -38,8 +38,7 @@ from trueloop.event.operation_names import (
     LABEL_LOSSES,
     LOSSES,
     NEGATIONS,
-    PRODUCTS,
-    QUOTIENTS,
+    SCALINGS,
     VIEWS,
 )
 from trueloop.rules.program_dims import Dims, dims_after
@@ -48,7 +47,7 @@ from trueloop.rules.rule import Finding, Findings, Rule, Severity
 
 __all__ = ["SoftmaxOverWrongDimension"]
 
-_KEEPS: Final = PRODUCTS | QUOTIENTS | {"add", "float", "interpolate"}
+_KEEPS: Final = SCALINGS | {"add", "float", "interpolate"}
 
 _PASSES: Final = VIEWS | CLAMPS | NEGATIONS | {"log"}
 

@@ -33,16 +33,7 @@ import re
 from typing import Final
 
 from trueloop.event import ModelUse, Operation, Place, StepProgram
-from trueloop.event.operation_names import (
-    ADDITIONS,
-    LOSSES,
-    MAGNITUDES,
-    PRODUCTS,
-    RANDOM,
-    RESHAPES,
-    SQUEEZES,
-    SUBTRACTIONS,
-)
+from trueloop.event.operation_names import ADDITIONS, LOSSES, MAGNITUDES, PRODUCTS, RANDOM, SHAPES, SUBTRACTIONS
 from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, on_line, statement_at
 from trueloop.usercode.source import calls_in
@@ -54,7 +45,7 @@ _WRITES: Final = frozenset({
     "__setitem__", "masked_fill_", "add_", "__iadd__", "mul_", "__imul__", "masked_scatter_", "index_fill_",
 })  # fmt: skip
 _COMBINATIONS: Final = ADDITIONS | PRODUCTS | {"masked_fill", "where", "lerp"}
-_COPIES: Final = RESHAPES | SQUEEZES | {
+_COPIES: Final = SHAPES | {
     "contiguous", "to", "float", "long", "cpu", "detach", "transpose", "permute",
 }  # fmt: skip
 _DENOISING: Final = re.compile("denois|corrupt|inpaint", re.IGNORECASE)

@@ -30,7 +30,7 @@ from math import prod
 from typing import Final
 
 from trueloop.event import Operation, StepProgram
-from trueloop.event.operation_names import DIFFERENCES, DISTANCE_LOSSES, NEGATIONS, NORMAL, PRODUCTS, QUOTIENTS, VIEWS
+from trueloop.event.operation_names import DIFFERENCES, DISTANCE_LOSSES, NEGATIONS, NORMAL, SCALINGS, VIEWS
 from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, on_line
 
@@ -39,7 +39,7 @@ __all__ = ["TargetIsUnrelatedNoise"]
 LEAST: Final = 16  # elements
 SAMPLED: Final = 2  # steps that must show it
 _DIFFERENCES: Final = DIFFERENCES | DISTANCE_LOSSES
-_SCALES: Final = VIEWS | PRODUCTS | QUOTIENTS | NEGATIONS
+_SCALES: Final = VIEWS | SCALINGS | NEGATIONS
 
 
 class TargetIsUnrelatedNoise(Rule, code="LOS122", severity=Severity.ERROR):
