@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -83,9 +82,11 @@ def test_a_copy_of_a_shared_set_is_recognized() -> None:
         '_PRODUCTS: Final = frozenset({"mul", "__mul__", "__rmul__", "multiply"})\n_WORDS: Final = ("a", "b", "c", "d")'
     )
     ((name, names),) = _collections(source)
-    assert name == "_PRODUCTS" and _is_copy(names, operation_names.PRODUCTS)
+    assert name == "_PRODUCTS"
+    assert _is_copy(names, operation_names.PRODUCTS)
     ((_, names),) = _collections('_SCALES: Final = VIEWS | {"mul", "__mul__", "__rmul__", "multiply", "sin", "cos"}')
-    assert not _is_copy(names, operation_names.PRODUCTS) and _holds(names, operation_names.PRODUCTS)
+    assert not _is_copy(names, operation_names.PRODUCTS)
+    assert _holds(names, operation_names.PRODUCTS)
     assert not list(_collections('_MASKS: Final = PRODUCTS | {"__and__", "where"}'))
 
 
