@@ -29,7 +29,7 @@ QUOTIENTS: Final = frozenset({"div", "__truediv__", "true_divide", "divide"})  #
 ANY_QUOTIENT: Final = QUOTIENTS | {"div_", "__itruediv__", "divide_", "true_divide_"}
 SCALINGS: Final = PRODUCTS | QUOTIENTS
 ANY_SCALING: Final = ANY_PRODUCT | ANY_QUOTIENT
-ARITHMETIC: Final = ANY_ADDITION | ANY_DIFFERENCE | ANY_SCALING | {"__rdiv__", "__rtruediv__"}
+ARITHMETIC: Final = ANY_ADDITION | ANY_DIFFERENCE | ANY_SCALING | {"__rdiv__", "__rtruediv__"}  # in either order
 NEGATIONS: Final = frozenset({"neg", "__neg__", "negative"})
 POWERS: Final = frozenset({"pow", "__pow__", "square"})
 MAGNITUDES: Final = POWERS | {"abs", "absolute"}  # of a difference: its size, element by element
@@ -47,7 +47,7 @@ ELEMENTWISE: Final = ARITHMETIC | EQUALITIES | ORDERINGS | LOGICAL | {
 
 # -- shapes and copies --
 RESHAPES: Final = frozenset({"view", "reshape", "flatten"})
-SHAPES: Final = RESHAPES | {"squeeze", "unsqueeze"}
+SHAPES: Final = RESHAPES | {"squeeze", "unsqueeze"}  # the elements keep their order
 TRANSPOSES: Final = frozenset({"transpose", "permute", "swapaxes", "swapdims", "movedim", "moveaxis"})
 JOINS: Final = frozenset({"cat", "concat", "concatenate"})  # along a dimension that is there
 PICKS: Final = frozenset({"__getitem__", "index_select"})  # rows by an index

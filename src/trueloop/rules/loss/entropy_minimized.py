@@ -27,7 +27,7 @@ that are costs, a weight of 0, and factors that the run learns.
 from typing import Final
 
 from trueloop.event import Operation, StepProgram
-from trueloop.event.operation_names import LOG_PROBABILITY_PATH, PRODUCTS, SUBTRACTIONS
+from trueloop.event.operation_names import LOG_PROBABILITY_PATH, LOGARITHMS, PRODUCTS, SUBTRACTIONS
 from trueloop.rules.program_linear import Part, parts_of
 from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, on_line
@@ -85,7 +85,7 @@ def _is_log_probability(view: ProgramView, value: int) -> bool:
         maker = view.maker(waiting.pop(0))
         if maker is None:
             continue
-        if maker.name in ("log_softmax", "logsumexp", "log", "logsigmoid", "binary_cross_entropy_with_logits"):
+        if maker.name in LOGARITHMS | {"binary_cross_entropy_with_logits"}:
             return True
         if maker.name in _LOG_PATH or (maker.name == "exp" and _is_difference(view, maker)):
             waiting += maker.inputs[:32]
