@@ -14,14 +14,13 @@ from trueloop.engine.call_model import call_model
 from trueloop.engine.nonfinite_guard import clear_gradients
 from trueloop.engine.parts import Parts
 from trueloop.engine.schedule import set_rate
+from trueloop.event.operation_names import DROPOUTS
 from trueloop.parallel.gradient import clip, norm_of
 
 __all__ = ["NoDropout", "apply_update", "backward", "batch_at", "first_samples", "micro_batches_at", "select_samples"]
 __all__ += ["without_dropout"]
 
-DROPOUT_FUNCTIONS: Final = frozenset(
-    ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_dropout", "feature_alpha_dropout")
-)
+DROPOUT_FUNCTIONS: Final = frozenset({*DROPOUTS, "feature_dropout"})
 
 
 def batch_at(parts: Parts, step: int) -> Batch:

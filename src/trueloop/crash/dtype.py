@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from trueloop.crash.explanation import Explanation, described
 from trueloop.crash.origin import layer_input, origins
 from trueloop.crash.scene import Layer, Scene
-from trueloop.taps.loss import LOSSES
+from trueloop.event.operation_names import CLASS_LOSSES
+from trueloop.taps.loss import LOSS_FUNCTIONS
 
 __all__ = ["explain"]
 
@@ -27,13 +28,12 @@ _CASTS: Final = {
     torch.bfloat16: ".bfloat16()",
     torch.int64: ".long()",
 }
-_BY_CLASS: Final = ("cross_entropy", "nll_loss")  # Losses whose target holds class indices
 
 
 def explain(scene: Scene) -> Explanation | None:
     if _SIGNS.search(scene.message) is None:
         return None
-    loss = next((step for step in scene.beyond if step.function in LOSSES), None)
+    loss = next((step for step in scene.beyond if step.function in LOSS_FUNCTIONS), None)
     if loss is not None:
         return _loss(scene, loss.function, loss.locals.get("input"), loss.locals.get("target"))
     if scene.layer is not None:
@@ -84,16 +84,16 @@ def _loss(scene: Scene, function: str, scores: object, target: object) -> Explan
         return None
     argument = scene.argument(1)
     name, lines = scene.named(argument, "the target"), origins(scene, argument)
-    if function in _BY_CLASS and target.shape == scores.shape and not target.is_floating_point():
+    if function in CLASS_LOSSES and target.shape == scores.shape and not target.is_floating_point():
         seen_as = f"so {function} takes it for class probabilities, which must be {_short(scores)}"
         message = f"{name}, {described(target)}, has the shape of the predictions, {seen_as}."
         cast, indices = _cast(name, scores.dtype), f"{name.strip('`')}.argmax(1)"
         fix = f"For one-hot labels write {cast}, or use class indices: {indices}."
         return scene.explanation(message, lines, fix)
-    if function in _BY_CLASS and target.dtype not in (torch.int64, torch.uint8):
+    if function in CLASS_LOSSES and target.dtype not in (torch.int64, torch.uint8):
         message = f"{function} needs class indices in int64, but {name} is {described(target)}."
         return scene.explanation(message, lines, f"Write {_cast(name, torch.int64)} if its values are class indices.")
-    if function not in _BY_CLASS and target.dtype != scores.dtype:
+    if function not in CLASS_LOSSES and target.dtype != scores.dtype:
         both = f"the predictions are {described(scores)}, but {name} is {described(target)}"
         return scene.explanation(f"{function} needs one dtype: {both}.", lines, f"Write {_cast(name, scores.dtype)}.")
     return None

@@ -8,19 +8,19 @@ from torch import Tensor
 from trueloop.crash.explanation import Explanation, described
 from trueloop.crash.origin import origins
 from trueloop.crash.scene import Scene
+from trueloop.event.operation_names import LABEL_LOSSES
 from trueloop.results.check import counted
 
 __all__ = ["explain"]
 
 _SIGN: Final = re.compile(r"Target -?\d+ is out of bounds|Class values must be (smaller than num_classes|non-negative)")
-_LOSSES: Final = ("cross_entropy", "nll_loss", "multi_margin_loss")  # Losses whose target holds class indices
 _VOID: Final = 255  # How segmentation masks mark pixels without a class
 
 
 def explain(scene: Scene) -> Explanation | None:
     if _SIGN.search(scene.message) is None:
         return None
-    step = next((step for step in scene.beyond if step.function in _LOSSES), None)
+    step = next((step for step in scene.beyond if step.function in LABEL_LOSSES), None)
     if step is not None:
         scores, labels = step.locals.get("input"), step.locals.get("target")
         ignored = step.locals.get("ignore_index", -100)

@@ -8,7 +8,8 @@ from torch import Tensor
 from trueloop.crash.explanation import Explanation, described, written
 from trueloop.crash.origin import origins
 from trueloop.crash.scene import Scene
-from trueloop.taps.loss import LOSSES
+from trueloop.event.operation_names import CLASS_LOSSES, DISTANCE_LOSSES
+from trueloop.taps.loss import LOSS_FUNCTIONS
 
 __all__ = ["explain"]
 
@@ -24,11 +25,9 @@ _SIGNS: Final = (
     "input and target batch or spatial sizes don't match",
 )  # Messages of torch, over its versions
 
-_REGRESSION: Final = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
-
 
 def explain(scene: Scene) -> Explanation | None:
-    step = next((step for step in scene.beyond if step.function in LOSSES), None)
+    step = next((step for step in scene.beyond if step.function in LOSS_FUNCTIONS), None)
     if step is None or not any(sign in scene.message for sign in _SIGNS):
         return None
     scores, target = step.locals.get("input"), step.locals.get("target")
@@ -36,8 +35,8 @@ def explain(scene: Scene) -> Explanation | None:
         return None
     first, second = scene.argument(0), scene.argument(1)
     logits, labels = scene.named(first, "output").strip("`"), scene.named(second, "target").strip("`")
-    describe = _by_class if step.function in ("cross_entropy", "nll_loss") else _elementwise
-    if step.function in _REGRESSION and _are_classes(scores, target):
+    describe = _by_class if step.function in CLASS_LOSSES else _elementwise
+    if step.function in DISTANCE_LOSSES and _are_classes(scores, target):
         describe = _distance_to_classes
     wants, fix = describe(scores, target, logits, labels)
     predictions = f"{scene.named(first, 'the predictions')}, {described(scores)}"

@@ -9,6 +9,7 @@ from torch import Tensor
 from trueloop.crash.explanation import Explanation, described, spot, written
 from trueloop.crash.origin import origins
 from trueloop.crash.scene import MISSING, Scene
+from trueloop.event.operation_names import JOINS
 from trueloop.usercode.source import called_name
 
 __all__ = ["explain"]
@@ -31,7 +32,7 @@ _EINSUM: Final = re.compile(
 
 _THIN: Final = ("einsum", "tensordot", "wrapped", "_wrapper")  # Python functions of torch around one operation
 _PRODUCTS: Final = ("matmul", "mm", "bmm", "mv", "dot", "inner")
-_JOINS: Final = ("cat", "stack", "concat", "concatenate", "hstack", "vstack", "dstack")
+_JOINS: Final = JOINS | {"stack", "hstack", "vstack", "dstack"}
 
 
 class _Operand(NamedTuple):
@@ -143,7 +144,7 @@ def _join_fix(verb: str, first: _Operand, odd: _Operand) -> str:
     if len(one) != len(other):
         return f"Give both the same number of dimensions: they have {len(one)} and {len(other)}."
     differing = [index for index, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]
-    if len(differing) == 1 and verb in ("cat", "concat", "concatenate", "stack"):
+    if len(differing) == 1 and verb in JOINS | {"stack"}:
         only = differing[0]
         return f"They differ only in dimension {only}: join along it with torch.cat(…, dim={only}), or pad or cut it."
     return "Give them one size first: pad, cut or interpolate."

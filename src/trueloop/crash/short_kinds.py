@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader
 from trueloop.crash.explanation import Explanation, described, spot, written
 from trueloop.crash.origin import built, layer_input, origin, origins
 from trueloop.crash.scene import Scene
+from trueloop.event.operation_names import CLASS_LOSSES
 from trueloop.results.check import counted
 from trueloop.usercode.ownership import class_source
 from trueloop.usercode.source import called_name, calls_in
@@ -65,7 +66,7 @@ def _ranges(scene: Scene) -> Iterator[str]:
                 yield f"`{path or type(model).__name__}` is an embedding of {module.num_embeddings} rows."
     for step in scene.beyond:
         scores = step.locals.get("input")
-        if step.function in ("cross_entropy", "nll_loss") and isinstance(scores, Tensor) and scores.ndim > 1:
+        if step.function in CLASS_LOSSES and isinstance(scores, Tensor) and scores.ndim > 1:
             yield f"The predictions are {described(scores)}: labels must be 0 to {scores.shape[1] - 1}."
 
 

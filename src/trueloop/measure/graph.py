@@ -8,14 +8,11 @@ from typing import Any, Final
 
 from torch import Tensor
 
+from trueloop.event.operation_names import VIEW_NODES
+
 __all__ = ["LEAF", "inputs_of", "is_view", "leaves_behind", "node_name", "nodes", "operation_name", "through_views"]
 
 LEAF: Final = "AccumulateGrad"
-_VIEWS: Final = (
-    "View", "UnsafeView", "Reshape", "ReshapeAlias", "Squeeze", "Unsqueeze", "T", "Transpose", "Permute", "Select",
-    "Slice", "Alias", "ToCopy", "Clone", "Expand", "Index", "AsStrided", "Unbind", "Split",
-)  # fmt: skip
-"""Operations that pass values on unchanged, as `operation_name` returns them."""
 _MOST_VIEWS: Final = 12
 _MOST_NODES: Final = 20_000
 _MOST_NODES_OF_OUTPUTS: Final = 80_000
@@ -34,7 +31,7 @@ def operation_name(node: Any) -> str:
 
 def is_view(node: Any) -> bool:
     """Does the operation pass values on unchanged?"""
-    return operation_name(node) in _VIEWS
+    return operation_name(node) in VIEW_NODES
 
 
 def inputs_of(node: Any) -> list[Any]:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from trueloop.event import LossComputed, Place
+from trueloop.event.operation_names import CLAMP_NODES, CLASS_LOSSES
 from trueloop.measure.graph import inputs_of, node_name, through_views
 from trueloop.measure.tensors import evenly_spaced, is_readable, on_host
 
@@ -22,8 +23,7 @@ TARGETS: Final = 1024  # Targets that are read one by one
 ROUNDING: Final = 1e-5  # Allowed error of a row sum of float32 probabilities; the precision of the dtype comes on top
 FAR: Final = 6  # Nodes to search for the softmax of inputs whose values are probabilities (`softmax(x) + 1e-8`)
 
-_OVER_CLASSES: Final = ("cross_entropy", "nll_loss", "kl_div")
-_CLAMPS: Final = ("ClampBackward", "HardtanhBackward")
+_OVER_CLASSES: Final = CLASS_LOSSES | {"kl_div"}
 
 Rows = Literal["probabilities", "log-probabilities", "scores", "unknown"]
 Activation = tuple[Place | None, str]  # The line and the name of a softmax or sigmoid
@@ -154,7 +154,7 @@ def _behind(
 ) -> tuple[tuple[str, ...], Activation]:
     """The names of the nodes directly behind the scores, the input of a clamp included; the first activation there."""
     near = list(through_views(scores))
-    if near and node_name(near[-1]).startswith(_CLAMPS):
+    if near and node_name(near[-1]).startswith(CLAMP_NODES):
         near += [node for following in inputs_of(near[-1])[:1] for node in through_views(following)]
     found = next((activation for node in near if (activation := activation_of(node)) is not None), None)
     if found is None and far and near:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from trueloop.event import FutureAttended, PaddingAttended, Place
+from trueloop.event.operation_names import CLASS_LOSSES
 from trueloop.measure.tensors import is_plain, is_readable
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import OperationCall, ProgramStart
@@ -22,7 +23,6 @@ BIGGEST: Final = 4_000_000  # numbers of one table of weights
 _SOFTMAX: Final = "softmax"
 _FUSED: Final = "scaled_dot_product_attention"
 _LAYER: Final = "multi_head_attention_forward"
-_TARGETS: Final = ("cross_entropy", "nll_loss")
 
 
 class _Padding(NamedTuple):
@@ -63,7 +63,7 @@ class AttentionMasksObserver(Observer):
             return
         if call.name == "embedding" or (call.name == "__getitem__" and len(call.args) == 2):
             self._embedded(call)
-        elif call.name in _TARGETS:
+        elif call.name in CLASS_LOSSES:
             target = call.args[1] if len(call.args) > 1 else call.kwargs.get("target")
             if is_plain(target) and is_readable(target) and not target.is_floating_point():
                 self._targets.append(target.detach().cpu().clone())

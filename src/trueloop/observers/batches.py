@@ -17,6 +17,7 @@ from torch.utils import data
 from torch.utils.data.distributed import DistributedSampler
 
 from trueloop.event import BatchInspected, Place
+from trueloop.event.operation_names import BINARY_LOSSES, LABEL_LOSSES
 from trueloop.observers.observer import Observer
 from trueloop.taps import calls
 from trueloop.taps.batch_samples import are_windows, digests, integers, likeness, rows_of
@@ -35,8 +36,6 @@ RECENT: Final = 2  # batches, over all loaders, that a call may belong to: two l
 COMPARABLE: Final = 4  # samples that show whether neighbors are more alike than others
 ORDERED: Final = ("sequential", "stream")
 
-_CLASSES: Final = ("cross_entropy", "nll_loss", "multi_margin_loss")
-_TWO_CLASSES: Final = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
 
 Order = Literal["random", "sequential", "stream", "distributed", "other"]
 Fate = Literal["trained", "evaluated", "unknown"]
@@ -232,12 +231,12 @@ class BatchesObserver(Observer):
             return
         wanted = [look for look in self._recent if look is not None and not look.labels and look.columns]
         target = loss.target
-        known = loss.function in _CLASSES + _TWO_CLASSES
+        known = loss.function in LABEL_LOSSES | BINARY_LOSSES
         if not wanted or not known or not target.dim() or target.shape[0] != target.numel():
             return
         for look in wanted:
             labels = _labels(look, target) if target.shape[0] == look.facts["size"] else None
-            if labels is not None and (loss.function in _CLASSES or set(labels) <= {0, 1}):
+            if labels is not None and (loss.function in LABEL_LOSSES or set(labels) <= {0, 1}):
                 look.labels = labels
 
     def step_ended(self, call: calls.StepCall) -> None:

@@ -11,6 +11,7 @@ from typing import Final
 from torch import Tensor
 
 from trueloop.event import Place, TargetsBootstrapped
+from trueloop.event.operation_names import ADDITIONS, DIFFERENCES, DISTANCE_LOSSES, PRODUCTS, SHAPES, SUBTRACTIONS
 from trueloop.measure.series import flags_in, row_marks
 from trueloop.measure.tensors import is_plain, is_readable, tensors_in
 from trueloop.observers.observer import Observer
@@ -21,15 +22,10 @@ __all__ = ["BootstrappedTargetsObserver"]
 
 ROWS: Final = 16  # at least
 NUMBERS: Final = 2**16  # elements of an input
-_KEEPING: Final = frozenset({
-    "max", "amax", "min", "minimum", "squeeze", "view", "reshape", "flatten", "unsqueeze", "detach", "float", "to",
-    "clone", "gather", "sub", "__sub__", "contiguous", "data",
-})  # fmt: skip
-_PRODUCTS: Final = frozenset({"mul", "__mul__", "__rmul__", "multiply"})
-_COMPARING: Final = frozenset(
-    {"sub", "__sub__", "rsub", "__rsub__", "mse_loss", "smooth_l1_loss", "huber_loss", "l1_loss"}
-)
-_SUMS: Final = frozenset({"add", "__add__", "__radd__"})
+_KEEPING: Final = SHAPES | SUBTRACTIONS | {
+    "max", "amax", "min", "minimum", "detach", "float", "to", "clone", "gather", "contiguous", "data",
+}  # fmt: skip
+_COMPARING: Final = DIFFERENCES | DISTANCE_LOSSES
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +102,13 @@ class BootstrappedTargetsObserver(Observer):
         values = [value for value in known if value is not None]
         if not values:
             return
-        if call.name in _SUMS and len(given) == 2 and len(values) == 1 and isinstance(call.output, Tensor):
+        if call.name in ADDITIONS and len(given) == 2 and len(values) == 1 and isinstance(call.output, Tensor):
             self._sum(call, given[known.index(None)], values[0])
-        elif call.name in _PRODUCTS and len(given) == 1:
+        elif call.name in PRODUCTS and len(given) == 1:
             number = next((value for value in call.args[:2] if isinstance(value, float)), None)
             if number is not None:
                 self._keep(call, replace(values[0], discount=values[0].discount * number))
-        elif call.name in _PRODUCTS and len(given) == 2 and len(values) == 1:
+        elif call.name in PRODUCTS and len(given) == 2 and len(values) == 1:
             other = given[known.index(None)]
             if not other.requires_grad and _is_read(other):
                 discount = values[0].discount * float(other.max())

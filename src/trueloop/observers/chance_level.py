@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from trueloop.event import LossAgainstChance, Place
+from trueloop.event.operation_names import BINARY_LOSSES, CLASS_LOSSES
 from trueloop.measure.tensors import evenly_spaced, is_readable
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import BackwardCall, LossCall, RunEnd
@@ -30,8 +31,6 @@ NUMBERS: Final = 1 << 16  # targets of one call that are read, evenly spaced
 COLUMNS: Final = 64  # columns with a mean of their own; more columns share one mean, which is easier to beat
 CLASSES: Final = 1000  # classes that are counted; with more (words) a run shows too few of each
 
-_OF_CLASSES: Final = ("cross_entropy", "nll_loss")
-_OF_TWO: Final = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
 _OTHER_CHANCE: Final = ("weight", "pos_weight", "label_smoothing", "size_average", "reduce")
 """Options that change the loss of a constant answer."""
 
@@ -144,9 +143,9 @@ def _look_at(loss: LossCall) -> _Look | None:
         value = loss.output.item()
         if not isinstance(value, float) or not math.isfinite(value):
             return None
-        if loss.function in _OF_CLASSES:
+        if loss.function in CLASS_LOSSES:
             return _of_classes(value, target, options.get("ignore_index", -100))
-        if loss.function in _OF_TWO:
+        if loss.function in BINARY_LOSSES:
             return _of_classes(value, target, None) if target.is_floating_point() else None
         return _of_numbers(value, target) if loss.function == "mse_loss" and loss.input.shape == target.shape else None
 

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from trueloop.event import BatchIndependenceTested, CausalityTested, Place
+from trueloop.event.operation_names import ATTENTION, CLASS_LOSSES, DIFFERENCES, RECURRENT, RESHAPES
 from trueloop.measure.shifted import SHORTEST, later_feature_along, shifted_along
 from trueloop.measure.tensors import on_host, same_memory
 from trueloop.observers.observer import Observer
@@ -38,10 +39,6 @@ WORTH_A_TRACE: Final = 1e-4  # relative change from which the operation that cau
 
 _Proof = Literal["", "weak", "targets", "loader"]
 SHIFTS: Final = (1, 0, 2)
-_CLASSES: Final = ("cross_entropy", "nll_loss")
-_DIFFERENCES: Final = ("sub", "__sub__", "rsub", "__rsub__", "subtract")
-_RECURRENT: Final = ("lstm", "gru", "rnn_tanh", "rnn_relu")
-_ATTENTION: Final = ("multi_head_attention_forward", "scaled_dot_product_attention", "native_multi_head_attention")
 _STATISTICS: Final = ("mean", "var", "std", "var_mean", "std_mean", "batch_norm", "native_batch_norm", "instance_norm")
 """Statistics over the batch mix samples on purpose."""
 
@@ -128,7 +125,7 @@ class CounterfactualsObserver(Observer):
         case.looks += 1
         inputs, case.copies = case.copies, []
         if case.time is None and len(inputs) == len(case.inputs):
-            for shift in SHIFTS if loss.function in _CLASSES else (1,):
+            for shift in SHIFTS if loss.function in CLASS_LOSSES else (1,):
                 if self._align(case, inputs, loss, shift):
                     break
         outputs = [tensor for ref in case.outputs if (tensor := ref()) is not None]
@@ -150,7 +147,7 @@ class CounterfactualsObserver(Observer):
     def operation_ended(self, call: OperationCall) -> None:
         """A difference of a model's output and a target is a loss that the script writes itself."""
         case = self._latest
-        if call.name not in _DIFFERENCES or case is None or case.looks >= LOOKS or self.bus.call is not None:
+        if call.name not in DIFFERENCES or case is None or case.looks >= LOOKS or self.bus.call is not None:
             return
         pair = [value for value in call.args[:2] if isinstance(value, Tensor)]
         for output, target in (pair, pair[::-1]) if len(pair) == 2 else ():
@@ -349,7 +346,9 @@ def _proof_by_targets(inputs: list[Tensor], loss: LossCall) -> _Proof:
         return ""
     if target.numel() != size or target.shape[0] != size:
         return ""
-    if (loss.function in _CLASSES and scores.dim() != 2) or (loss.function not in _CLASSES and scores.numel() != size):
+    if (loss.function in CLASS_LOSSES and scores.dim() != 2) or (
+        loss.function not in CLASS_LOSSES and scores.numel() != size
+    ):
         return ""
     inside = given.dim() > 3 or (given.dim() == 3 and given.shape[1] > 1)
     return "targets" if inside else "weak"
@@ -374,8 +373,8 @@ def _is_a_mistake(meeting: MixingPoint, proof: _Proof, output: tuple[int, ...]) 
     if proof == "weak":  # rows may be words or nodes, which may attend to each other, but not class by class
         return meeting.over_first and meeting.shape == output and output[-1] > 1
     inside = len(meeting.given) == 3 and meeting.given[1] > 1
-    mixed_up = (meeting.operation in _RECURRENT or meeting.operation in _ATTENTION) and inside
-    return meeting.over_first or mixed_up or meeting.operation in ("view", "reshape", "flatten")
+    mixed_up = (meeting.operation in RECURRENT or meeting.operation in ATTENTION) and inside
+    return meeting.over_first or mixed_up or meeting.operation in RESHAPES
 
 
 # -- the line --

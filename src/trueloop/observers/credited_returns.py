@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from trueloop.event import Place, ReturnsCredited
+from trueloop.event.operation_names import ARITHMETIC, NEGATIONS, PRODUCTS, SHAPES
 from trueloop.measure.returns import LEAST, Credit, credit_of
 from trueloop.measure.series import numbers_of, row_marks, series_in
 from trueloop.measure.tensors import is_plain, is_readable
@@ -26,13 +27,11 @@ __all__ = ["CreditedReturnsObserver"]
 
 NUMBERS: Final = 8192  # elements of a series
 TRIES: Final = 48  # tensors that are tried in one program
-_PRODUCTS: Final = frozenset({"mul", "__mul__", "__rmul__", "multiply", "dot", "matmul", "__matmul__", "inner"})
-_KEEPING: Final = frozenset({
-    "sub", "__sub__", "subtract", "div", "__truediv__", "true_divide", "mul", "__mul__", "__rmul__", "add", "__add__",
-    "__radd__", "float", "double", "to", "detach", "clone", "contiguous", "view", "reshape", "flatten", "squeeze",
-    "unsqueeze", "clamp", "tensor", "as_tensor", "type_as", "sub_", "div_", "mul_", "__isub__", "__itruediv__",
-    "__imul__", "add_", "view_as", "reshape_as", "neg", "__neg__", "data", "sum", "mean",
-})  # fmt: skip
+_PRODUCTS: Final = PRODUCTS | {"dot", "matmul", "__matmul__", "inner"}
+_KEEPING: Final = ARITHMETIC | NEGATIONS | SHAPES | {
+    "float", "double", "to", "detach", "clone", "contiguous", "clamp", "tensor", "as_tensor", "type_as", "view_as",
+    "reshape_as", "data", "sum", "mean",
+}  # fmt: skip
 """Operations whose result has the order of their first input."""
 
 

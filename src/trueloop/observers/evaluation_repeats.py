@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from trueloop.event import EvaluationRepeated, Place
+from trueloop.event.operation_names import DROPOUTS
 from trueloop.measure.tensors import same_memory
 from trueloop.observers.observer import Observer
 from trueloop.observers.run_objects import KnownModel, unwrapped
@@ -42,7 +43,6 @@ _OTHERS: Final = frozenset({"randint", "randint_like", "randperm", "bernoulli", 
 _SAMPLES: Final = frozenset({"multinomial", "exponential", "gumbel_softmax"})
 """Functions that draw from given probabilities."""
 _DESCRIBED: Final = ("bernoulli", "normal", "poisson")  # Functions whose arguments may describe a distribution
-_DROPOUTS: Final = ("dropout", "alpha_dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout")
 _RANDOM_WORD: Final = re.compile(
     "sampl|reparam|gumbel|variation|vae|diffus|stochast|tta|generat|noisy|anneal", re.IGNORECASE
 )  # Beginnings of words in names of functions and classes that mean randomness
@@ -63,7 +63,7 @@ class Draws(Trace):
     def operation(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any) -> None:
         if name in _NORMAL or name in _UNIFORM or name in _OTHERS or name in _SAMPLES:
             self._drawn(name, args, output)
-        elif name in _DROPOUTS:
+        elif name in DROPOUTS:
             training = args[2] if len(args) > 2 else name != "alpha_dropout"
             self.drops = self.drops or bool(kwargs.get("training", training))
         elif name == "scaled_dot_product_attention":

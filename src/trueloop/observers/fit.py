@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from trueloop.event import FittedColumn, Place, PredictionsFitted
+from trueloop.event.operation_names import DIFFERENCES, DISTANCE_LOSSES, MAGNITUDES, NORMS, PRODUCTS
 from trueloop.measure.fit import fitted_column
 from trueloop.measure.tensors import evenly_spaced, is_plain, is_readable
 from trueloop.observers.observer import Observer
@@ -27,9 +28,7 @@ ROWS: Final = 256  # of a call
 COLUMNS: Final = 16  # more of them count as one
 MOST_LINES: Final = 16
 MOST_TARGETS: Final = 20_000  # remembered, to see whether they come again
-_LOSSES: Final = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
-_DIFFERENCES: Final = ("sub", "__sub__", "rsub", "__rsub__", "subtract")
-_DISTANCES: Final = ("pow", "__pow__", "square", "abs", "absolute", "norm", "linalg_norm", "vector_norm")
+_DISTANCES: Final = MAGNITUDES | NORMS
 
 _Difference = tuple[weakref.ref[Tensor], Tensor, Tensor, Place | None]
 """The result, samples of the prediction and the target, and the line."""
@@ -56,7 +55,7 @@ class FitObserver(Observer):
         self._differences: dict[int, _Difference] = {}
 
     def loss_called(self, loss: LossCall) -> None:
-        if loss.function in _LOSSES and loss.output.requires_grad and not loss.target.requires_grad:
+        if loss.function in DISTANCE_LOSSES and loss.output.requires_grad and not loss.target.requires_grad:
             line = self._line(loss.place, loss.function)
             if line is None:
                 return
@@ -79,14 +78,14 @@ class FitObserver(Observer):
         made = call.output
         if not isinstance(made, Tensor) or not made.requires_grad or self.bus.call is not None:
             return
-        if call.name in _DIFFERENCES and len(call.args) >= 2 and len(self._differences) < MOST_LINES:
+        if call.name in DIFFERENCES and len(call.args) >= 2 and len(self._differences) < MOST_LINES:
             one, other = call.args[:2]
             if isinstance(one, Tensor) and isinstance(other, Tensor) and one.requires_grad != other.requires_grad:
                 pair = (one, other) if one.requires_grad else (other, one)
                 if _is_comparison(*pair):
                     self._differences[id(made)] = (weakref.ref(made), _table(pair[0]), _table(pair[1]), call.place)
             return
-        distance = call.name in _DISTANCES or (call.name in ("mul", "__mul__") and _is_square(call.args))
+        distance = call.name in _DISTANCES or (call.name in PRODUCTS and _is_square(call.args))
         known = self._differences.get(id(call.args[0])) if distance and call.args else None
         if known is not None and known[0]() is call.args[0]:
             line = self._line(known[3], "difference")

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.autograd.function import BackwardCFunction
 
 from trueloop.event import InputInfluenceTested
+from trueloop.event.operation_names import ATTENTION, MATRIX_PRODUCTS, RECURRENT
 from trueloop.measure.graph import nodes
 from trueloop.measure.tensors import is_plain, is_readable
 from trueloop.observers.observer import Observer
@@ -32,11 +33,10 @@ SLOWEST: Final = 0.5  # seconds of a forward
 NODES: Final = 5000  # of the graph of an output
 TENSORS: Final = 2  # inputs that are tested
 _ENDS: Final[tuple[tuple[Literal["first", "last"], int], ...]] = (("last", -1), ("first", 0))
-_LEARNED: Final = frozenset({
-    "linear", "conv1d", "conv2d", "conv3d", "lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell",
-    "rnn_tanh_cell", "rnn_relu_cell", "matmul", "embedding", "addmm", "einsum", "multi_head_attention_forward",
-    "scaled_dot_product_attention", "bilinear", "mm", "bmm",
-})  # fmt: skip
+_LEARNED: Final = RECURRENT | ATTENTION | MATRIX_PRODUCTS | {
+    "linear", "conv1d", "conv2d", "conv3d", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell", "embedding",
+    "addmm", "einsum", "bilinear",
+}  # fmt: skip
 """Operations that compute with weights, or with what was computed with them."""
 
 

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler
 
 from trueloop.event import LabelsCompared, Place
+from trueloop.event.operation_names import LABEL_LOSSES
 from trueloop.observers.observer import Observer
 from trueloop.taps.batch_samples import digests, integers
 from trueloop.taps.calls import BatchDrawn, LoaderStart, LossCall, RunEnd
@@ -21,8 +22,6 @@ RICH: Final = 16
 """Elements of a sample that are nonzero and not all equal: with fewer, equal inputs may be normal (discrete
 features)."""
 READ: Final = 512  # elements of a sample to read
-
-_CLASSES: Final = ("cross_entropy", "nll_loss", "multi_margin_loss")
 
 
 @dataclass(slots=True)
@@ -78,7 +77,7 @@ class LabelConflictsObserver(Observer):
     def loss_called(self, loss: LossCall) -> None:
         if self._latest is not None and loss.output.requires_grad:
             record, labels = self._latest
-            if loss.function in _CLASSES and loss.target.dim() == 1 and integers(loss.target) == labels:
+            if loss.function in LABEL_LOSSES and loss.target.dim() == 1 and integers(loss.target) == labels:
                 record.confirmed = True
             self._latest = None
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from trueloop.event import LatentsMeasured, Place
+from trueloop.event.operation_names import ANY_ADDITION, ANY_PRODUCT, NORMAL
 from trueloop.measure.tensors import is_plain, is_readable
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import OperationCall, ProgramStart
@@ -18,9 +19,6 @@ __all__ = ["LatentsObserver"]
 
 NUMBERS: Final = 2**18  # elements
 ACTIVE: Final = 0.01  # nats of a latent, on average over samples
-_DRAWS: Final = ("randn", "randn_like", "normal", "normal_")
-_PRODUCTS: Final = ("mul", "__mul__", "__rmul__", "multiply", "mul_", "__imul__")
-_SUMS: Final = ("add", "__add__", "__radd__", "add_", "__iadd__")
 _SAME: Final = ("to", "type_as", "float", "cpu", "detach")
 
 
@@ -49,13 +47,13 @@ class LatentsObserver(Observer):
             return
         given = [value for value in (*call.args[:3], *call.kwargs.values()) if isinstance(value, Tensor)]
         output = call.output
-        if call.name in _DRAWS or (call.name in _SAME and given and self._is_noise(given[0])):
+        if call.name in NORMAL or (call.name in _SAME and given and self._is_noise(given[0])):
             self._noise[id(output)] = weakref.ref(output)
-        elif call.name in _PRODUCTS and len(given) == 2:
+        elif call.name in ANY_PRODUCT and len(given) == 2:
             scales = [tensor for tensor in given if tensor.requires_grad and not self._is_noise(tensor)]
             if len(scales) == 1 and any(self._is_noise(tensor) for tensor in given) and _is_read(output):
                 self._spread[id(output)] = (weakref.ref(output), _copy(scales[0].expand_as(output)))
-        elif call.name in _SUMS and len(given) == 2:
+        elif call.name in ANY_ADDITION and len(given) == 2:
             for mean, noise in (given, given[::-1]):
                 entry = self._spread.get(id(noise))
                 if entry is not None and entry[0]() is noise and mean.requires_grad and not mean.is_leaf:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from trueloop.event import LossComputed, Place
+from trueloop.event.operation_names import CLASS_LOSSES, DISTANCE_LOSSES
 from trueloop.measure.loss import TARGETS, Activation, LossInputs, loss_computed
 from trueloop.measure.tensors import evenly_spaced
 from trueloop.observers.observer import Observer
@@ -29,7 +30,6 @@ LEAST_SHARE: Final = 0.5
 """Share of an even split that the rarest integer needs for rounded predictions to count as classes: counts have thin
 tails."""
 ENOUGH: Final = 20  # targets per class, on average, to measure their spread: even classes then pass LEAST_SHARE
-_DISTANCES: Final = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 
 
 @dataclass(slots=True)
@@ -84,7 +84,7 @@ class LossObserver(Observer):
                 self.bus.emit(replace(suspect.event, step=self.bus.step, target_used_as_class=True))
 
     def _facts(self, loss: LossCall, call: int) -> LossComputed | None:
-        ignored = loss.options.get("ignore_index", -100 if loss.function in ("cross_entropy", "nll_loss") else None)
+        ignored = loss.options.get("ignore_index", -100 if loss.function in CLASS_LOSSES else None)
         reduction = str(loss.options.get("reduction", "mean"))
         inputs = LossInputs(loss.function, loss.input, loss.target, reduction, ignored)
         grad = loss.output.requires_grad
@@ -102,7 +102,7 @@ def _activation_of(node: Any) -> Activation | None:
 def _may_be_classes(event: LossComputed) -> bool:
     """A distance to several integers, from 0 or 1 on: worth checking what predictions are compared with."""
     integral = event.target_integral and event.target_distinct > 1
-    if event.function not in _DISTANCES or not integral or event.target_range is None:
+    if event.function not in DISTANCE_LOSSES or not integral or event.target_range is None:
         return False
     return event.target_range[0] >= 0 and event.target_range[1] < MOST_CLASSES
 

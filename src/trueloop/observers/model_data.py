@@ -23,6 +23,7 @@ from trueloop.event import (
     RowsApart,
     TargetsSummarized,
 )
+from trueloop.event.operation_names import DIFFERENCES, EQUALITIES, PRODUCTS
 from trueloop.measure.answers import Answers, judge
 from trueloop.measure.columns import as_table, column_facts, is_noise
 from trueloop.measure.layout import order_in_memory
@@ -61,8 +62,7 @@ LARGE_CALL: Final = 80  # rows of an evaluating call that is a set of its own
 MOST_CLASSES: Final = 32
 LOST: Final = 0.5  # correlation of outputs and targets, in evaluation less than in training
 SAME_AGAIN: Final = 0.95  # distinct rows: with more, every row is drawn anew, as by augmentation
-_EQUALS: Final = ("eq", "__eq__", "ne", "__ne__")
-_COMPARES: Final = (*_EQUALS, "sub", "__sub__", "rsub", "__rsub__", "mul", "__mul__", "logical_and", "__and__")
+_COMPARES: Final = EQUALITIES | DIFFERENCES | PRODUCTS | {"logical_and", "__and__"}
 
 
 @dataclass(slots=True)
@@ -222,7 +222,7 @@ class ModelDataObserver(Observer):
             labels = given[derived.index(False)]
             if labels.numel() == given[derived.index(True)].numel() and is_plain(labels) and is_readable(labels):
                 known = self._answer(labels)
-                if known is not None and call.name in _EQUALS:
+                if known is not None and call.name in EQUALITIES:
                     self._compared.setdefault(self._latest[0], []).append(known)
         if any(derived) and len(self._derived) < 256:
             self._derived |= {id(tensor): weakref.ref(tensor) for tensor in tensors_in(call.output)}

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from trueloop.event import ColumnsScored, Place
+from trueloop.event.operation_names import POWERS, PRODUCTS
 from trueloop.measure.tensors import is_plain, is_readable
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import OperationCall, ProgramStart
@@ -16,8 +17,6 @@ __all__ = ["ScoredColumnsObserver"]
 COLUMNS: Final = (2, 64)  # fewest and most
 ROWS: Final = (8, 256)  # fewest, and the most that are compared
 MOST_DATA: Final = 16  # tensors of a step
-_POWERS: Final = ("pow", "__pow__", "square")
-_PRODUCTS: Final = ("mul", "__mul__", "multiply")
 
 
 class ScoredColumnsObserver(Observer):
@@ -67,6 +66,6 @@ def _is_rows(value: Any) -> bool:
 
 
 def _is_square(call: OperationCall) -> bool:
-    if call.name in _PRODUCTS:
+    if call.name in PRODUCTS:
         return len(call.args) == 2 and call.args[0] is call.args[1]
-    return call.name == "square" or (call.name in _POWERS and len(call.args) == 2 and call.args[1] == 2)
+    return call.name == "square" or (call.name in POWERS and len(call.args) == 2 and call.args[1] == 2)

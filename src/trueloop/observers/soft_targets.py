@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from trueloop.event import Place, SoftTargetsCompared
+from trueloop.event.operation_names import CLASS_LOSSES
 from trueloop.measure.tensors import is_plain, is_readable, tensors_in
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import LossCall, ModuleCall, RunEnd
@@ -20,7 +21,6 @@ ON_DEVICE: Final = 6
 CLASSES: Final = (3, 200)  # fewest and most
 SAME: Final = 1e-4  # distance of standardized rows: rounding
 SURE: Final = 1.5  # largest share of a row, over an equal share
-_LABELS: Final = ("cross_entropy", "nll_loss")
 _SCORES: Final = ("kl_div", "cross_entropy", "mse_loss")
 
 
@@ -59,7 +59,7 @@ class SoftTargetsObserver(Observer):
         if given.ndim != 2 or not CLASSES[0] <= given.shape[1] <= CLASSES[1] or len(target) != len(given):
             return
         soft = target.is_floating_point() and target.shape == given.shape and loss.function in _SCORES
-        hard = not target.is_floating_point() and target.ndim == 1 and loss.function in _LABELS
+        hard = not target.is_floating_point() and target.ndim == 1 and loss.function in CLASS_LOSSES
         if not (soft or hard) or not is_readable(target) or target.requires_grad:
             return
         number = self._calls[loss.place] = self._calls.get(loss.place, 0) + 1

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from trueloop.event import Place, StoredOutputsCompared
+from trueloop.event.operation_names import DIFFERENCES, DISTANCE_LOSSES, PRODUCTS
 from trueloop.measure.rows import digests
 from trueloop.measure.tensors import is_plain, is_readable, tensors_in
 from trueloop.observers.observer import Observer
@@ -25,10 +26,9 @@ MOST_NUMBERS: Final = 2**20
 WIDEST_INPUT: Final = 2**22  # numbers of a batch; wider ones are not digested
 SAME: Final = 1e-4  # distance of two standardized rows: rounding
 SHIFTED: Final = 0.5  # share of the rows at one distance in the stored order: targets of the next state, on purpose
-_COMPARING: Final = frozenset({
-    "kl_div", "mse_loss", "cross_entropy", "l1_loss", "smooth_l1_loss", "huber_loss", "cosine_similarity", "mul",
-    "__mul__", "__rmul__", "sub", "__sub__", "__rsub__", "rsub", "binary_cross_entropy_with_logits",
-})  # fmt: skip
+_COMPARING: Final = DISTANCE_LOSSES | DIFFERENCES | PRODUCTS | {
+    "kl_div", "cross_entropy", "cosine_similarity", "binary_cross_entropy_with_logits",
+}  # fmt: skip
 
 
 class _Part(NamedTuple):

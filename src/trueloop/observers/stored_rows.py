@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.utils.data import ConcatDataset, DataLoader, IterableDataset, Subset, TensorDataset, default_collate
 
 from trueloop.event import ConstantPart, PairsMatched, Place, RenamedPart, ShiftedPart, StoredOrderCompared
+from trueloop.event.operation_names import PICKS
 from trueloop.measure.pairs import paired
 from trueloop.measure.stored_order import StoredTable, examine
 from trueloop.measure.tensors import is_plain, is_readable, tensors_in
@@ -34,7 +35,6 @@ MOST_ELEMENTS: Final = 2**22
 WIDEST_TARGET: Final = 64  # numbers
 SECONDS: Final = 0.25  # of computing, to read a dataset of the user's own class
 LIMIT: Final = 3.0  # seconds on a busy machine
-_CUTS: Final = ("__getitem__", "index_select")
 _PICKS: Final = frozenset({"gather", "index_select", "__getitem__", "scatter", "scatter_add", "embedding", "take"})
 
 
@@ -120,7 +120,7 @@ class StoredRowsObserver(Observer):
     def operation_ended(self, call: OperationCall) -> None:
         if not self._recording or self.bus.call is not None or self.bus.fetching:
             return
-        if call.name in _CUTS and len(call.args) > 1 and isinstance(call.output, Tensor):
+        if call.name in PICKS and len(call.args) > 1 and isinstance(call.output, Tensor):
             self._cut(call)
         given = [*tensors_in(call.args, 8), *tensors_in(call.kwargs, 8)]
         found = next((known for known in map(self._lookup, given) if known is not None), None)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from trueloop.event import Place, StoredRowsRewritten
+from trueloop.event.operation_names import PICKS
 from trueloop.measure.tensors import evenly_spaced, is_plain, is_readable, tensors_in
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import BatchDrawn, ModuleCall, OperationCall, ProgramStart, RunEnd
@@ -88,7 +89,7 @@ class StoredWritesObserver(Observer):
             self._written(step, call, given)
         if any(_has(step.learned, t) for t in given):
             _note(step.learned, outputs)
-        sources = given[:1] if call.name in ("__getitem__", "index_select", "gather", "take") else given
+        sources = given[:1] if call.name in PICKS | {"gather", "take"} else given
         if any(_has(step.derived, t) or _has(step.owners, _owner(t)) for t in sources):
             _note(step.derived, [t for t in outputs if t.is_floating_point()])
         _note(step.made, [t for t in outputs if view_base(t) is None and not any(t is one for one in given)])

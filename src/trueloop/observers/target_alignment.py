@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from trueloop.event import Alignment, MapOrder, Place, TargetsAligned
+from trueloop.event.operation_names import DIFFERENCES, EQUALITIES, LOGICAL, PRODUCTS
 from trueloop.measure.alignment import alignment, explained, searched, small_input, small_target
 from trueloop.measure.map_orders import map_order, small_output
 from trueloop.measure.tensors import evenly_spaced, is_plain, is_readable
@@ -26,10 +27,9 @@ CALLS: Final = 48  # of a phase, without those whose target has no such dimensio
 ON_DEVICE: Final = 6
 FEW: Final = 0.2  # of the training rows that fit as they are
 MOST: Final = 0.6  # of the evaluated ones
-_COMPARES: Final = (
-    *("eq", "__eq__", "ne", "__ne__", "sub", "__sub__", "rsub", "__rsub__", "mul", "__mul__", "logical_and", "__and__"),
-    *("__or__", "logical_or", "cross_entropy", "binary_cross_entropy_with_logits", "mse_loss", "l1_loss"),
-)
+_COMPARES: Final = EQUALITIES | DIFFERENCES | PRODUCTS | LOGICAL | {
+    "cross_entropy", "binary_cross_entropy_with_logits", "mse_loss", "l1_loss",
+}  # fmt: skip
 _MOVES: Final = ("flip", "fliplr", "flipud", "rot90", "roll", "grid_sample", "index_select", "gather")
 _MOVED: Final = ("Flip", "Roll", "GridSampler", "Rot90", "IndexSelect", "Gather")  # the same in a graph
 _DEEP: Final = 8  # nodes of a graph behind a prediction

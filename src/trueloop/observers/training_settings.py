@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 from torch.utils.data import DataLoader
 
 from trueloop.event import SCALE_FREE, ClassWeights, ClipsMeasured, DropoutRates, OptimizerSettings, Place
+from trueloop.event.operation_names import CLASS_LOSSES
 from trueloop.measure.norms import norms_read
 from trueloop.measure.parameters import parameters_of
 from trueloop.measure.tensors import evenly_spaced, is_plain, is_readable, on_host
@@ -233,7 +234,7 @@ class ClassWeightsObserver(Observer):
 
 def _class_weights(loss: LossCall) -> list[float] | None:
     """The weight of each class; of a binary loss 1 and the mean `pos_weight`."""
-    if loss.function in ("cross_entropy", "nll_loss"):
+    if loss.function in CLASS_LOSSES:
         weight = loss.options.get("weight")
         if isinstance(weight, Tensor) and weight.ndim == 1 and not loss.target.dtype.is_floating_point:
             weights: list[float] = weight.detach().cpu().tolist()

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from trueloop.event import CopyEvaluatedLast, Place, WeightCopies
+from trueloop.event.operation_names import ADDITIONS, DIFFERENCES
 from trueloop.measure.parameters import parameters_of
 from trueloop.measure.tensors import evenly_spaced, is_plain, is_readable, memory_of, tensors_in
 from trueloop.observers.observer import Observer
@@ -30,8 +31,8 @@ RESOLVED: Final = 1e-6  # of the weight's norm
 _ADDS: Final = ("add_", "sub_", "__iadd__", "__isub__", "_foreach_add_", "_foreach_sub_")
 _SCALES: Final = ("mul_", "__imul__", "_foreach_mul_")
 _LERPS: Final = ("lerp_", "_foreach_lerp_")
-_SUMS: Final = ("add", "sub", "__add__", "__radd__", "__sub__", "__rsub__", "lerp", "_foreach_add", "_foreach_lerp")
-_DIFFERENCES: Final = ("sub", "__sub__", "rsub", "__rsub__", "subtract", "_foreach_sub")
+_SUMS: Final = ADDITIONS | DIFFERENCES | {"lerp", "_foreach_add", "_foreach_lerp"}
+_DIFFERENCES: Final = DIFFERENCES | {"_foreach_sub"}
 
 
 @dataclass(slots=True)

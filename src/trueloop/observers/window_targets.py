@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from trueloop.event import Place, WindowEndsInTarget
+from trueloop.event.operation_names import DIFFERENCES, DISTANCE_LOSSES
 from trueloop.measure.tensors import is_plain, is_readable, tensors_in
 from trueloop.measure.windows import overlaps, window_with_target
 from trueloop.observers.observer import Observer
@@ -15,9 +16,7 @@ __all__ = ["WindowTargetsObserver"]
 
 ELEMENTS: Final = 2**21
 ROWS: Final = 8
-_COMPARING: Final = (
-    "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "gaussian_nll_loss", "sub", "__sub__", "__rsub__", "rsub",
-)  # fmt: skip
+_COMPARING: Final = DISTANCE_LOSSES | DIFFERENCES | {"gaussian_nll_loss"}
 
 
 class WindowTargetsObserver(Observer):

@@ -4,17 +4,16 @@ import ast
 from typing import Final
 
 from trueloop.event import Operation
-from trueloop.rules.program_view import ELEMENTWISE, ProgramView
+from trueloop.event.operation_names import CASTS, CLAMPS, ELEMENTWISE, NEGATIONS, SHAPES
+from trueloop.rules.program_view import ProgramView
 
 __all__ = ["Dims", "dims_after"]
 
 Dims = tuple[int | None, ...]  # for each dimension of a value: which one of an earlier value it is; None: not known
 
-_SAME: Final = frozenset({
-    "clone", "contiguous", "to", "float", "double", "half", "bfloat16", "cpu", "cuda", "detach", "log", "exp", "neg",
-    "clamp", "clamp_min", "clamp_max", "clip", "dropout", "identity", "alias", "type_as", "__neg__", "sqrt",
-    "nan_to_num",
-})  # fmt: skip
+_SAME: Final = CASTS | CLAMPS | NEGATIONS | {
+    "clone", "contiguous", "detach", "log", "exp", "dropout", "identity", "alias", "sqrt", "nan_to_num",
+}  # fmt: skip
 _REDUCTIONS: Final = ("mean", "sum", "logsumexp", "amax", "amin", "max", "min", "median", "prod", "nanmean")
 
 
@@ -32,7 +31,7 @@ def dims_after(view: ProgramView, operation: Operation, dims: Dims) -> Dims | No
         return tuple(dims[i] for i in order) if order is not None and len(order) == len(dims) else None
     if name == "__getitem__":
         return _indexed(operation, dims, len(after))
-    if name in ("squeeze", "unsqueeze", "view", "reshape", "flatten"):
+    if name in SHAPES:
         return _reshaped(before, after, dims)
     alone = all(index not in view.learned for index in operation.inputs[1:])  # a number or a mask, no second score
     if name in _SAME or (name in ELEMENTWISE and alone):

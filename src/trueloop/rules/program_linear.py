@@ -4,18 +4,24 @@ from math import prod
 from typing import Final, NamedTuple
 
 from trueloop.event import Operation
-from trueloop.rules.program_view import LOSSES, VIEWS, ProgramView
+from trueloop.event.operation_names import (
+    ANY_ADDITION,
+    ANY_DIFFERENCE,
+    ANY_QUOTIENT,
+    ANY_SCALING,
+    ANY_SUBTRACTION,
+    JOINS,
+    LOSSES,
+    NEGATIONS,
+    REVERSED_SUBTRACTIONS,
+    VIEWS,
+)
+from trueloop.rules.program_view import ProgramView
 
 __all__ = ["Part", "parts_of"]
 
 MOST: Final = 400  # operations to follow
-_ADDS: Final = frozenset({"add", "__add__", "__radd__", "__iadd__", "add_"})
-_SUBTRACTS: Final = frozenset({"sub", "__sub__", "subtract", "__isub__", "sub_"})
-_REVERSED: Final = frozenset({"rsub", "__rsub__"})
-_MULTIPLIES: Final = frozenset({"mul", "__mul__", "__rmul__", "multiply", "__imul__", "mul_"})
-_DIVIDES: Final = frozenset({"div", "__truediv__", "true_divide", "divide", "__itruediv__", "div_"})
-_NEGATES: Final = frozenset({"neg", "__neg__", "negative"})
-_JOINS: Final = frozenset({"stack", "cat", "concat"})
+_JOINS: Final = JOINS | {"stack"}
 
 
 class Part(NamedTuple):
@@ -46,20 +52,22 @@ def parts_of(view: ProgramView, loss: int) -> list[Part]:
 def _inner(view: ProgramView, part: Part, maker: Operation) -> list[Part] | None:
     """The parts that a value was made of by a linear operation; None: it is not linear."""
     name, inputs = maker.name, maker.inputs
-    if name in _ADDS | _SUBTRACTS | _REVERSED:
-        signs = (1.0, -1.0) if name in _SUBTRACTS else (-1.0, 1.0) if name in _REVERSED else (1.0, 1.0)
+    if name in ANY_ADDITION | ANY_DIFFERENCE:
+        signs = (1.0, -1.0) if name in ANY_SUBTRACTION else (-1.0, 1.0) if name in REVERSED_SUBTRACTIONS else (1.0, 1.0)
         if len(inputs) == 1:
-            reversed_ = name in _REVERSED or (name in _SUBTRACTS and maker.options[:1] and maker.options[0][0] == "0")
+            reversed_ = name in REVERSED_SUBTRACTIONS or (
+                name in ANY_SUBTRACTION and maker.options[:1] and maker.options[0][0] == "0"
+            )
             signs = (-1.0 if reversed_ else 1.0, 0.0)
         return [_scaled(view, part, index, sign) for index, sign in zip(inputs, signs, strict=False)]
-    if name in _NEGATES:
+    if name in NEGATIONS:
         return [_scaled(view, part, inputs[0], -1.0)]
-    if name in _MULTIPLIES | _DIVIDES:
+    if name in ANY_SCALING:
         return _product(view, part, maker)
     if name == "mean":
         count = _numel(view, inputs[0]) / max(1, _numel(view, part.value))
         return [Part(inputs[0], part.weight / count, part.divided * count)] if count else None
-    if name in ("sum", "squeeze", "unsqueeze") or name in VIEWS - {"dropout", "Dropout", "expand", "expand_as"}:
+    if name == "sum" or name in VIEWS - {"dropout", "Dropout", "expand", "expand_as"}:
         return [Part(inputs[0], part.weight, part.divided)] if name not in LOSSES else None
     if name in _JOINS:
         return [Part(index, part.weight, part.divided) for index in inputs]
@@ -73,12 +81,12 @@ def _product(view: ProgramView, part: Part, maker: Operation) -> list[Part] | No
     else:
         constants = [index for index in maker.inputs if not view.values[index].grad and _numel(view, index) == 1]
         factor = view.values[constants[0]].mean if len(constants) == 1 else None
-        if maker.name in _DIVIDES and constants and constants[0] == maker.inputs[0]:
+        if maker.name in ANY_QUOTIENT and constants and constants[0] == maker.inputs[0]:
             return None
     if factor is None or factor == 0:
         return None
     learned = next((index for index in maker.inputs if view.values[index].grad), maker.inputs[0])
-    return [_scaled(view, part, learned, 1 / factor if maker.name in _DIVIDES else factor)]
+    return [_scaled(view, part, learned, 1 / factor if maker.name in ANY_QUOTIENT else factor)]
 
 
 def _number(maker: Operation) -> float | None:
@@ -87,7 +95,7 @@ def _number(maker: Operation) -> float | None:
             number = float(text)
         except ValueError:
             continue
-        return None if maker.name in _DIVIDES and position == "0" else number
+        return None if maker.name in ANY_QUOTIENT and position == "0" else number
     return None
 
 

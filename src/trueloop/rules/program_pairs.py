@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from trueloop.event import Operation
-from trueloop.rules.program_view import RANDOM, ProgramView
+from trueloop.event.operation_names import JOINS, RANDOM, RESHAPES
+from trueloop.rules.program_view import ProgramView
 
 __all__ = ["joined_views"]
 
-_JOINS: Final = ("cat", "concat", "concatenate")
-_FLATTENS: Final = ("flatten", "view", "reshape")
 _REORDERS: Final = frozenset({"roll", "flip", "randperm", "sort", "argsort", "topk", "gather", "index_select", "take"})
 MOST: Final = 60  # values to follow back
 
@@ -22,9 +21,9 @@ def joined_views(view: ProgramView, table: int) -> Literal["neighbors", "halves"
         maker = view.maker(value)
         if maker is None or view.values[value].shape[:1] != (rows,):
             continue
-        if maker.name in _JOINS and len(maker.inputs) == 2 and (view.option(maker, "dim", 1) or "0") == "0":
+        if maker.name in JOINS and len(maker.inputs) == 2 and (view.option(maker, "dim", 1) or "0") == "0":
             return "halves" if _same_samples(view, maker, rows // 2) else None
-        if maker.name in _FLATTENS and maker.inputs:
+        if maker.name in RESHAPES and maker.inputs:
             stack = view.maker(maker.inputs[0])
             if stack is not None and stack.name == "stack" and len(stack.inputs) == 2:
                 return (

@@ -9,33 +9,19 @@ from functools import cached_property
 from typing import Final
 
 from trueloop.event import Operation, Place, StepProgram, Value
+from trueloop.event.operation_names import (
+    ANY_ADDITION,
+    ANY_QUOTIENT,
+    ANY_SCALING,
+    ELEMENTWISE,
+    LOSSES,
+    RANDOM,
+    RECURRENT,
+    VIEWS,
+)
 
-__all__ = ["ELEMENTWISE", "LOSSES", "NORMAL", "RANDOM", "VIEWS", "ProgramView", "number_in"]
+__all__ = ["ProgramView", "number_in"]
 
-VIEWS: Final = frozenset({
-    "view", "reshape", "flatten", "squeeze", "unsqueeze", "contiguous", "clone", "to", "float", "double", "half",
-    "bfloat16", "cpu", "cuda", "expand", "expand_as", "view_as", "reshape_as", "type_as", "detach", "data", "alias",
-    "long", "int", "dropout", "Dropout", "requires_grad_", "_unsafe_view", "identity",
-})  # fmt: skip
-"""Operations that pass on the values of their first input."""
-ELEMENTWISE: Final = frozenset({
-    "add", "sub", "mul", "div", "true_divide", "__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__",
-    "__truediv__", "__rtruediv__", "__iadd__", "__isub__", "__imul__", "__itruediv__", "add_", "sub_", "mul_", "div_",
-    "subtract", "multiply", "divide", "rsub", "minimum", "maximum", "where", "pow", "__pow__", "eq", "__eq__", "ne",
-    "__ne__", "gt", "__gt__", "lt", "__lt__", "ge", "__ge__", "le", "__le__", "logical_and", "logical_or", "__and__",
-    "__or__", "atan2", "xlogy", "fmod", "remainder",
-})  # fmt: skip
-"""Operations that combine two tensors element by element, and broadcast."""
-LOSSES: Final = frozenset({
-    "cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div", "mse_loss",
-    "l1_loss", "smooth_l1_loss", "huber_loss", "multi_margin_loss", "ctc_loss", "soft_margin_loss",
-    "multilabel_soft_margin_loss", "hinge_embedding_loss", "poisson_nll_loss", "gaussian_nll_loss",
-})  # fmt: skip
-NORMAL: Final = frozenset({"randn", "randn_like", "normal", "normal_"})
-RANDOM: Final = frozenset({
-    "randn", "rand", "randint", "randperm", "randn_like", "rand_like", "randint_like", "normal", "normal_", "uniform_",
-    "bernoulli", "bernoulli_", "multinomial", "exponential_", "random_",
-})  # fmt: skip
 _ROWWISE: Final = frozenset({
     "linear", "embedding", "layer_norm", "relu", "relu_", "gelu", "tanh", "sigmoid", "silu", "leaky_relu", "elu",
     "softplus", "exp", "log", "sqrt", "abs", "neg", "clamp", "float", "double", "long", "int", "to", "contiguous",
@@ -45,9 +31,6 @@ _ROWWISE: Final = frozenset({
 })  # fmt: skip
 """Operations whose result has the samples of their first input where that has them."""
 _CONSTANTS: Final = ("zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full", "fill_", "zero_")
-_ADDITIONS: Final = ("add", "__add__", "__radd__", "__iadd__", "add_")
-_DIVIDES: Final = ("div", "__truediv__", "true_divide", "div_", "__itruediv__")
-_MULTIPLIES: Final = ("mul", "__mul__", "__rmul__", "mul_", "__imul__")
 _MOST: Final = 24  # operations to follow back
 
 
@@ -224,7 +207,7 @@ class ProgramView:
                     then = self.readers.get(reader.outputs[0], [])
                     if any(operation.name == "multi_head_attention_forward" for operation in then):
                         return 0
-                if reader.name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
+                if reader.name in RECURRENT:
                     return {"True": 0, "False": 1}.get(self.option(reader, "batch_first", 8) or "")
             following = [o for o in readers if o.name in _ROWWISE or o.name in ELEMENTWISE or o.name in VIEWS]
             if not following or not following[0].outputs or not self._same_shape(value, following[0].outputs[0]):
@@ -273,7 +256,7 @@ class ProgramView:
         while waiting:
             value = waiting.pop()
             maker = self.maker(value)
-            scalars = maker is not None and maker.name in _ADDITIONS and self.values[value].shape == ()
+            scalars = maker is not None and maker.name in ANY_ADDITION and self.values[value].shape == ()
             if maker is None or not scalars or len(found) > _MOST:
                 found.append(value)
             else:
@@ -293,14 +276,14 @@ class ProgramView:
 
     def factor(self, operation: Operation) -> float | None:
         """The size of the one number by which an operation multiplies its first input; None where it does not."""
-        if operation.name not in (*_DIVIDES, *_MULTIPLIES):
+        if operation.name not in ANY_SCALING:
             return None
         numbers = [abs(number) for _, text in operation.options if (number := number_in(text)) is not None]
         others = [self.values[index] for index in operation.inputs[1:]]
         numbers += [abs(other.mean) for other in others if other.shape == () and not other.grad and other.mean]
         if len(numbers) != 1 or not numbers[0]:
             return None
-        return 1 / numbers[0] if operation.name in _DIVIDES else numbers[0]
+        return 1 / numbers[0] if operation.name in ANY_QUOTIENT else numbers[0]
 
     def dim_of(self, operation: Operation) -> int | None:
         """The dimension over which softmax, argmax, sum ... run, counted from 0."""

@@ -4,6 +4,7 @@ from math import prod
 from typing import Final, final
 
 from trueloop.event import Backward, LossComputed, Stepped
+from trueloop.event.operation_names import CLASS_LOSSES
 from trueloop.rules.rule import plural
 
 __all__ = ["SummedLoss"]
@@ -23,7 +24,7 @@ class SummedLoss:
 
     def hear_loss(self, event: LossComputed) -> None:
         if event.grad and event.reduction == "sum":
-            by_class = event.function in ("cross_entropy", "nll_loss")
+            by_class = event.function in CLASS_LOSSES
             self._terms = prod(event.target_shape if by_class else event.input_shape)
 
     def hear_backward(self, event: Backward) -> None:

@@ -8,13 +8,13 @@ from typing import Any, Final
 from torch import nn
 from torch.nn import functional
 
+from trueloop.event.operation_names import DROPOUTS
 from trueloop.taps.calls import DropoutCall
 from trueloop.taps.place import is_users, outer_frames, place_in
 from trueloop.taps.tap import Patch, Tap, is_unwatched
 
 __all__ = ["DropoutTap"]
 
-_FUNCTIONS: Final = ("dropout", "alpha_dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout")
 _ON_BY_DEFAULT: Final = ("dropout", "dropout1d", "dropout2d", "dropout3d")
 
 
@@ -22,7 +22,7 @@ class DropoutTap(Tap):
     topics = ("dropout_called", "module_call_ended")
 
     def install(self) -> None:
-        self.patches = [Patch(functional, name, self._wrap) for name in _FUNCTIONS]
+        self.patches = [Patch(functional, name, self._wrap) for name in DROPOUTS]
         self.patches.append(Patch(functional, "scaled_dot_product_attention", self._wrap_attention))
 
     def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import torch
 from torch import Tensor
 
+from trueloop.event.operation_names import VIEW_NODES
 from trueloop.measure.graph import operation_name
 from trueloop.taps.graph_notes import SCALED, read_note
 from trueloop.torch_private.autograd import result_metadata, saved
@@ -18,11 +19,7 @@ __all__ = ["HALVES", "DtypeSurvey", "dtypes_in", "manual_loss_scale"]
 
 HALVES: Final = (torch.float16, torch.bfloat16)
 
-_NO_ARITHMETIC: Final = (
-    "View", "UnsafeView", "Reshape", "ReshapeAlias", "Squeeze", "Unsqueeze", "T", "Transpose", "Permute", "Select",
-    "Slice", "Alias",
-    "ToCopy", "Clone", "Expand", "Index", "AsStrided", "Unbind", "Split", "CopySlices", "Copy",
-)  # fmt: skip
+_NO_ARITHMETIC: Final = VIEW_NODES | {"CopySlices", "Copy"}
 """Operations without arithmetic: a cast to half precision and back is only a simulation."""
 _OPAQUE: Final = ("Compiled", "CheckpointFunction")  # Prefixes of nodes that stand for many hidden operations
 _JOINS: Final = ("Add", "Sub", "Sum", "Mean", "Stack", "ToCopy", "View", "Squeeze", "Select", "Clone", "Mul", "Div")

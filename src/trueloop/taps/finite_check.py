@@ -7,13 +7,13 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from trueloop.event.operation_names import FINITE_CHECKS
 from trueloop.taps.calls import FiniteCheck, NanReplaced
 from trueloop.taps.place import is_users, place_in
 from trueloop.taps.tap import Patch, Tap, is_unwatched
 
 __all__ = ["FiniteCheckTap"]
 
-_CHECKS: Final = ("isnan", "isinf", "isfinite")
 _REPLACERS: Final = ("nan_to_num", "nan_to_num_")
 
 
@@ -21,7 +21,9 @@ class FiniteCheckTap(Tap):
     topics = ("finite_checked", "nan_replaced")
 
     def install(self) -> None:
-        wraps = [(name, self._wrap_check) for name in _CHECKS] + [(name, self._wrap_replacer) for name in _REPLACERS]
+        wraps = [(name, self._wrap_check) for name in FINITE_CHECKS] + [
+            (name, self._wrap_replacer) for name in _REPLACERS
+        ]
         self.patches = [Patch(owner, name, wrap) for name, wrap in wraps for owner in (torch, Tensor)]
 
     def _wrap_check(self, original: Callable[..., Any]) -> Callable[..., Any]:

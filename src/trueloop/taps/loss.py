@@ -14,17 +14,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from trueloop.event.operation_names import BINARY_LOSSES, DISTANCE_LOSSES, LABEL_LOSSES
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import LossCall, PredictionCompared
 from trueloop.taps.place import here
 from trueloop.taps.tap import Patch, Tap, is_unwatched
 from trueloop.torch_private.tensors import view_base
 
-__all__ = ["LOSSES", "LossTap"]
+__all__ = ["LOSS_FUNCTIONS", "LossTap"]
 
-LOSSES: Final = (
-    *("cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div"),
-    *("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "multi_margin_loss"),
+LOSS_FUNCTIONS: Final = sorted(
+    LABEL_LOSSES | BINARY_LOSSES | DISTANCE_LOSSES | {"kl_div"}
 )  # Functions of (input, target, ...)
 
 _Kind = Literal["argmax", "round"]
@@ -41,7 +41,7 @@ class LossTap(Tap):
         self._watches_predictions = False
 
     def install(self) -> None:
-        self.patches = [Patch(functional, name, self._wrap) for name in LOSSES]
+        self.patches = [Patch(functional, name, self._wrap) for name in LOSS_FUNCTIONS]
 
     def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
         bus, function = self.bus, original.__name__

@@ -29,6 +29,7 @@ from collections import Counter
 from typing import Final
 
 from trueloop.event import RowsCompared, RunEnded, TargetsSummarized
+from trueloop.event.operation_names import CLASS_LOSSES
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["ClassMissingInTraining"]
@@ -49,7 +50,7 @@ class ClassMissingInTraining(Rule, code="DAT122", severity=Severity.WARNING):
         self._rows: dict[int, int] = {}  # distinct training rows: labels are counted again in every epoch
 
     def on_targets_summarized(self, event: TargetsSummarized) -> None:
-        if event.function not in ("cross_entropy", "nll_loss"):
+        if event.function not in CLASS_LOSSES:
             return
         if event.calls and (event.read_calls < event.calls or not (event.training and event.training.classes)):
             self._unread.add(event.model)

@@ -30,6 +30,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from trueloop.event import Operation, Place, StepProgram, Value
+from trueloop.event.operation_names import PICKS, PRODUCTS
 from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, facts, on_line, statement_at
 from trueloop.usercode.names import says_held_out, words_of
@@ -39,8 +40,8 @@ __all__ = ["EvaluatedRowsInLoss"]
 
 PART: Final = 0.95  # of the rows: with more, nothing is held out
 LEAST: Final = 16  # rows
-_SELECTS: Final = ("__getitem__", "masked_select", "index_select", "index")
-_MASKS: Final = ("mul", "__mul__", "__and__", "logical_and", "where", "__rmul__")
+_SELECTS: Final = PICKS | {"masked_select", "index"}
+_MASKS: Final = PRODUCTS | {"__and__", "logical_and", "where"}
 
 _Labels = tuple[int, float, float, float]  # rows, smallest, largest, mean
 

@@ -31,14 +31,14 @@ import ast
 from typing import Final
 
 from trueloop.event import Operation, Place, StepProgram
-from trueloop.rules.program_view import VIEWS, ProgramView
+from trueloop.event.operation_names import PICKS, VIEWS
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, plural, statement_at
 
 __all__ = ["MaskUsedAsIndices"]
 
 ROWS: Final = 16  # that a table has at least: in a short one, numbers may be 0 and 1 by chance
 SAMPLED: Final = 2  # recorded programs that must show it
-_PICKING: Final = frozenset({"__getitem__", "index_select"})
 _INTEGERS: Final = frozenset({"int64", "int32", "int16", "int8"})
 _MASKS: Final = ("mask", "keep", "valid", "select", "flag")  # words of names
 
@@ -71,7 +71,7 @@ class MaskUsedAsIndices(Rule, code="DAT154", severity=Severity.ERROR):
 
 def _reads_mask(view: ProgramView, operation: Operation) -> bool:
     """Rows are picked by as many integers as there are rows, and all of them are 0 or 1."""
-    if operation.name not in _PICKING or len(operation.inputs) != 2 or not operation.outputs:
+    if operation.name not in PICKS or len(operation.inputs) != 2 or not operation.outputs:
         return False
     source, mask = (view.values[index] for index in operation.inputs)
     dim = _picked_dim(operation)

@@ -30,8 +30,9 @@ from math import log, prod, sqrt
 from typing import Final
 
 from trueloop.event import Place, RunEnded, StepProgram
+from trueloop.event.operation_names import ANY_ADDITION, ANY_PRODUCT, LOSSES, NORMAL, RANDOM
 from trueloop.finding import Finding
-from trueloop.rules.program_view import LOSSES, NORMAL, RANDOM, ProgramView
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["NoiseDrownsInput"]
@@ -41,8 +42,6 @@ DROWNS: Final = 1.5  # deviation of noise, of the largest that numbers in the ra
 CLEAN: Final = 1.5  # range of evaluated inputs, of that of the data
 LEAST: Final = 100  # numbers
 PROGRAMS: Final = 2
-_ADDS: Final = frozenset({"add", "__add__", "__radd__", "__iadd__", "add_"})
-_SCALES: Final = frozenset({"mul", "__mul__", "__rmul__", "mul_"})
 
 
 class NoiseDrownsInput(Rule, code="DAT124", severity=Severity.WARNING):
@@ -65,7 +64,7 @@ class NoiseDrownsInput(Rule, code="DAT124", severity=Severity.WARNING):
         entering = {index for use in event.models for given in use.inputs for index in view.behind(given)}
         wanted = {index for use in _losses(view) for index in (use, *view.behind(use))}
         for operation in event.operations:
-            if operation.name not in _ADDS or len(operation.inputs) != 2 or operation.outputs[0] not in entering:
+            if operation.name not in ANY_ADDITION or len(operation.inputs) != 2 or operation.outputs[0] not in entering:
                 continue
             for data, noise in (operation.inputs, operation.inputs[::-1]):
                 ranges = [_range(view, index) for index in (data, noise)]
@@ -133,7 +132,7 @@ def _is_fresh_noise(view: ProgramView, value: int) -> bool:
             return False
         if maker.name in RANDOM:
             return len(view.readers.get(value, [])) <= 1
-        if maker.name not in _SCALES or not maker.inputs:
+        if maker.name not in ANY_PRODUCT or not maker.inputs:
             return False
         value = next((index for index in maker.inputs if view.maker(index) is not None), maker.inputs[0])
     return False

@@ -27,7 +27,8 @@ residual), and runs with several loss functions.
 from typing import Final
 
 from trueloop.event import Place, RunEnded, StepProgram, TargetsSummarized
-from trueloop.rules.program_view import LOSSES, ProgramView
+from trueloop.event.operation_names import LOSSES
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["TargetsConstant"]

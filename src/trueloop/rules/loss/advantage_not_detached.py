@@ -29,18 +29,14 @@ clears its gradients.
 from typing import Final
 
 from trueloop.event import Operation, StepProgram
-from trueloop.rules.program_view import VIEWS, ProgramView
+from trueloop.event.operation_names import DIFFERENCES, LOG_PROBABILITY_PATH, LOGARITHMS, PRODUCTS, QUOTIENTS
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, on_line
 
 __all__ = ["AdvantageNotDetached"]
 
-_PRODUCTS: Final = ("mul", "__mul__", "__rmul__", "multiply")
-_DIFFERENCES: Final = ("sub", "__sub__", "__rsub__", "subtract", "rsub")
-_QUOTIENTS: Final = ("div", "__truediv__", "true_divide", "divide")
-_LOG_PATH: Final = VIEWS | {"stack", "cat", "gather", "sum", "neg", "__getitem__", "squeeze", "log_prob", "add", "sub",
-                            "__neg__", "mean", "broadcast_tensors", "clamp"}  # fmt: skip
+_LOG_PATH: Final = LOG_PROBABILITY_PATH | {"log_prob"}
 _PROBABILITIES: Final = ("softmax", "sigmoid", "exp")
-_LOGS: Final = ("log_softmax", "logsumexp", "log", "logsigmoid")
 
 
 class AdvantageNotDetached(Rule, code="LOS114", severity=Severity.ERROR):
@@ -68,7 +64,7 @@ class AdvantageNotDetached(Rule, code="LOS114", severity=Severity.ERROR):
 
 def _policy_term(view: ProgramView, operation: Operation) -> tuple[int, int] | None:
     """The advantage and the critic's values behind it, in a product with a log-probability; None in other products."""
-    if operation.name not in _PRODUCTS or len(operation.inputs) != 2 or view.in_model(operation):
+    if operation.name not in PRODUCTS or len(operation.inputs) != 2 or view.in_model(operation):
         return None
     if operation.outputs[0] not in view.on_loss_path:
         return None
@@ -90,11 +86,11 @@ def _difference(view: ProgramView, value: int) -> tuple[int, int] | None:
         if maker is None or not maker.inputs:
             return None
         graphs = [view.values[index].grad for index in maker.inputs]
-        if maker.name in _DIFFERENCES and len(graphs) == 2 and graphs.count(True) == 1:
+        if maker.name in DIFFERENCES and len(graphs) == 2 and graphs.count(True) == 1:
             predicted = maker.inputs[graphs.index(True)]
             return None if _is_probability(view, predicted) else (value, _source(view, predicted))
         averages = len(graphs) == 2 and getattr(view.maker(maker.inputs[1]), "name", "") == "mean"
-        if maker.name not in (*_QUOTIENTS, "__getitem__") and not (maker.name in _DIFFERENCES and averages):
+        if maker.name not in QUOTIENTS | {"__getitem__"} and not (maker.name in DIFFERENCES and averages):
             return None
         value = maker.inputs[0]
     return None
@@ -136,14 +132,14 @@ def _is_log_probability(view: ProgramView, value: int) -> bool:
         maker = view.maker(waiting.pop())
         if maker is None:
             continue
-        if maker.name in _LOGS:
+        if maker.name in LOGARITHMS:
             return True
         if maker.name == "exp":
             behind = view.maker(maker.inputs[0])
-            if behind is not None and behind.name in _DIFFERENCES and len(behind.inputs) == 2:
+            if behind is not None and behind.name in DIFFERENCES and len(behind.inputs) == 2:
                 waiting += behind.inputs
-        elif maker.name in _LOG_PATH or maker.name in _DIFFERENCES:
+        elif maker.name in _LOG_PATH or maker.name in DIFFERENCES:
             waiting += maker.inputs[:64]
-        elif maker.name in _PRODUCTS and len(maker.inputs) == 1:
+        elif maker.name in PRODUCTS and len(maker.inputs) == 1:
             waiting += maker.inputs
     return False

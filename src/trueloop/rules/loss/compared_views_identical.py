@@ -31,26 +31,37 @@ that is stacked twice.
 from typing import Final
 
 from trueloop.event import ModelUse, Operation, Place, RunEnded, StepProgram, Value
-from trueloop.rules.program_view import RANDOM, ProgramView
+from trueloop.event.operation_names import (
+    ATTENTION,
+    DISTANCE_LOSSES,
+    JOINS,
+    MATRIX_PRODUCTS,
+    PRODUCTS,
+    RANDOM,
+    RECURRENT,
+    SCALINGS,
+    SHAPES,
+    SUBTRACTIONS,
+    TRANSPOSES,
+)
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, path_and_line
 
 __all__ = ["ComparedViewsIdentical"]
 
 SAMPLED: Final = 3  # recorded steps that must show it
 CLOSE: Final = 1e-6  # of the range of the numbers: the order of a sum
-_COMBINING: Final = frozenset({
-    "matmul", "__matmul__", "mm", "bmm", "einsum", "cosine_similarity", "cat", "concat", "stack", "sub", "__sub__",
-    "mul", "__mul__", "mse_loss", "l1_loss", "smooth_l1_loss", "cdist", "pairwise_distance", "cosine_embedding_loss",
-    "triplet_margin_loss", "dist",
-})  # fmt: skip
-_JOINING: Final = frozenset({"cat", "concat", "stack"})
-_KEEPING: Final = frozenset({
-    "view", "reshape", "flatten", "squeeze", "unsqueeze", "contiguous", "clone", "to", "float", "t", "transpose", "mT",
-    "T", "permute", "normalize", "div", "__truediv__", "expand", "mul", "__mul__", "linear", "relu", "tanh", "gelu",
+_COMBINING: Final = MATRIX_PRODUCTS | JOINS | SUBTRACTIONS | PRODUCTS | DISTANCE_LOSSES | {
+    "einsum", "cosine_similarity", "stack", "cdist", "pairwise_distance", "dist", "cosine_embedding_loss",
+    "triplet_margin_loss",
+}  # fmt: skip
+_JOINING: Final = JOINS | {"stack"}
+_KEEPING: Final = SHAPES | TRANSPOSES | SCALINGS | {
+    "contiguous", "clone", "to", "float", "t", "mT", "T", "normalize", "expand", "linear", "relu", "tanh", "gelu",
     "batch_norm", "layer_norm",
-})  # fmt: skip
+}  # fmt: skip
 _MOST: Final = 24  # operations to follow back
-_DRAWING: Final = RANDOM | {"lstm", "gru", "rnn_tanh", "multi_head_attention_forward", "scaled_dot_product_attention"}
+_DRAWING: Final = RANDOM | RECURRENT | ATTENTION
 """Operations that draw random numbers, or may: dropout inside."""
 
 

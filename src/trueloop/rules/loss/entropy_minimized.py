@@ -27,20 +27,19 @@ that are costs, a weight of 0, and factors that the run learns.
 from typing import Final
 
 from trueloop.event import Operation, StepProgram
+from trueloop.event.operation_names import LOG_PROBABILITY_PATH, LOGARITHMS, PRODUCTS, SUBTRACTIONS
 from trueloop.rules.program_linear import Part, parts_of
-from trueloop.rules.program_view import VIEWS, ProgramView
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, on_line
 from trueloop.usercode.source import called_name, calls_in, source_of
 
 __all__ = ["EntropyMinimized"]
 
 SAMPLED: Final = 2  # steps that must show it
-_PRODUCTS: Final = ("mul", "__mul__", "__rmul__", "multiply")
 _SMALLER: Final = ("min", "minimum")
 _PROBABILITIES: Final = ("softmax", "exp", "clamp")
-_LOGS: Final = ("log_softmax", "log", "clamp", "sub", "__sub__")
-_LOG_PATH: Final = VIEWS | {"stack", "cat", "gather", "sum", "neg", "__getitem__", "squeeze", "add", "sub", "__neg__",
-                            "mean", "broadcast_tensors", "clamp", "__sub__", "__add__", "mul", "div"}  # fmt: skip
+_LOGS: Final = SUBTRACTIONS | {"log_softmax", "log", "clamp"}
+_LOG_PATH: Final = LOG_PROBABILITY_PATH | {"mul", "div"}
 
 
 class EntropyMinimized(Rule, code="LOS131", severity=Severity.ERROR):
@@ -73,7 +72,7 @@ def _is_reinforced(view: ProgramView, value: int) -> bool:
     maker = view.maker(value)
     if maker is not None and maker.name in _SMALLER and maker.inputs:
         maker = view.maker(maker.inputs[0])
-    if maker is None or maker.name not in _PRODUCTS or len(maker.inputs) != 2:
+    if maker is None or maker.name not in PRODUCTS or len(maker.inputs) != 2:
         return False
     graphs = [view.values[index].grad for index in maker.inputs]
     return graphs.count(True) == 1 and _is_log_probability(view, maker.inputs[graphs.index(True)])
@@ -86,7 +85,7 @@ def _is_log_probability(view: ProgramView, value: int) -> bool:
         maker = view.maker(waiting.pop(0))
         if maker is None:
             continue
-        if maker.name in ("log_softmax", "logsumexp", "log", "logsigmoid", "binary_cross_entropy_with_logits"):
+        if maker.name in LOGARITHMS | {"binary_cross_entropy_with_logits"}:
             return True
         if maker.name in _LOG_PATH or (maker.name == "exp" and _is_difference(view, maker)):
             waiting += maker.inputs[:32]
@@ -95,7 +94,7 @@ def _is_log_probability(view: ProgramView, value: int) -> bool:
 
 def _is_difference(view: ProgramView, operation: Operation) -> bool:
     behind = view.maker(operation.inputs[0])
-    return behind is not None and behind.name in ("sub", "__sub__") and len(behind.inputs) == 2
+    return behind is not None and behind.name in SUBTRACTIONS and len(behind.inputs) == 2
 
 
 def _is_entropy(view: ProgramView, part: Part) -> bool:
@@ -104,7 +103,7 @@ def _is_entropy(view: ProgramView, part: Part) -> bool:
     maker = view.maker(part.value)
     if maker is None or not maker.inputs or not view.values[part.value].grad:
         return False
-    if maker.name in _PRODUCTS and len(maker.inputs) == 2:
+    if maker.name in PRODUCTS and len(maker.inputs) == 2:
         names = [getattr(view.maker(view.through_views(index)), "name", "") for index in maker.inputs]
         either = any(one in _PROBABILITIES and other in _LOGS for one, other in (names, names[::-1]))
         return part.weight < 0 and either and names != ["clamp", "clamp"] and _same_source(view, maker)

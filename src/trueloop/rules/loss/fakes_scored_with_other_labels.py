@@ -32,7 +32,8 @@ from math import prod
 from typing import Final, NamedTuple
 
 from trueloop.event import ModelUse, Place, RunEnded, StepProgram
-from trueloop.rules.program_view import RANDOM, ProgramView
+from trueloop.event.operation_names import RANDOM
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, on_line, path_and_line
 
 __all__ = ["FakesScoredWithOtherLabels"]

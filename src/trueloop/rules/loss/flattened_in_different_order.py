@@ -29,13 +29,13 @@ from math import prod
 from typing import Final
 
 from trueloop.event import StepProgram
-from trueloop.rules.program_view import LOSSES, ProgramView
+from trueloop.event.operation_names import LOSSES, RESHAPES
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["FlattenedInDifferentOrder"]
 
-_FLATTENS: Final = ("view", "reshape", "flatten")
-_KEEPS: Final = ("contiguous", "long", "float", "to", "double", "int", "detach", "clone")
+_KEEPS: Final = RESHAPES | {"contiguous", "long", "float", "to", "double", "int", "detach", "clone"}
 
 
 class FlattenedInDifferentOrder(Rule, code="LOS124", severity=Severity.ERROR):
@@ -70,9 +70,9 @@ def _before_flattening(view: ProgramView, value: int) -> tuple[int, ...] | None:
         if maker is None or not maker.inputs:
             return None
         before, after = view.values[maker.inputs[0]].shape, view.values[value].shape
-        if maker.name in _FLATTENS and len(before) == len(after) + 1:
+        if maker.name in RESHAPES and len(before) == len(after) + 1:
             return before if (prod(before[:2]), *before[2:]) == after else None
-        if maker.name not in (*_KEEPS, *_FLATTENS) or before != after:
+        if maker.name not in _KEEPS or before != after:
             return None
         value = maker.inputs[0]
     return None

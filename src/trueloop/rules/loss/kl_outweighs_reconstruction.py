@@ -35,8 +35,18 @@ from math import prod
 from typing import Final, NamedTuple
 
 from trueloop.event import LatentsMeasured, Operation, Place, RunEnded, StepProgram
+from trueloop.event.operation_names import (
+    ANY_ADDITION,
+    ANY_PRODUCT,
+    LOSSES,
+    POWERS,
+    QUOTIENTS,
+    RANDOM,
+    SUBTRACTIONS,
+    VIEWS,
+)
 from trueloop.rules.program_linear import Part, parts_of
-from trueloop.rules.program_view import LOSSES, RANDOM, VIEWS, ProgramView
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["KlOutweighsReconstruction"]
@@ -46,10 +56,8 @@ SHARE: Final = 0.25  # of the run, after which a look counts
 LITTLE: Final = 0.6  # nats of a latent
 ALMOST_NONE: Final = 0.1  # nats of a latent, on average
 HEAVY: Final = 8.0  # the weight of the KL term in an evidence bound is 1
-_SUMS: Final = ("add", "__add__", "__radd__", "add_", "__iadd__")
-_PRODUCTS: Final = ("mul", "__mul__", "__rmul__", "multiply", "mul_", "__imul__")
-_SQUARES: Final = ("pow", "__pow__", "square", *_PRODUCTS)
-_BESIDE: Final = VIEWS | {"broadcast_tensors", "sub", "__sub__", "div", "__truediv__", "pow", "square", "__getitem__"}
+_SQUARES: Final = POWERS | ANY_PRODUCT
+_BESIDE: Final = VIEWS | SUBTRACTIONS | QUOTIENTS | {"broadcast_tensors", "pow", "square", "__getitem__"}
 
 
 class _Terms(NamedTuple):
@@ -128,11 +136,11 @@ def _terms(view: ProgramView, loss: int) -> _Terms | None:
 
 def _sample(view: ProgramView, operation: Operation) -> tuple[int, int] | None:
     """The mean and the result of `mean + deviation * noise`."""
-    if operation.name not in _SUMS or len(operation.inputs) != 2 or not operation.outputs:
+    if operation.name not in ANY_ADDITION or len(operation.inputs) != 2 or not operation.outputs:
         return None
     for mean, noise in (operation.inputs, operation.inputs[::-1]):
         maker = view.maker(noise)
-        if maker is None or maker.name not in _PRODUCTS or len(maker.inputs) != 2 or not view.values[mean].grad:
+        if maker is None or maker.name not in ANY_PRODUCT or len(maker.inputs) != 2 or not view.values[mean].grad:
             continue
         makers = [view.maker(view.through_views(index)) for index in maker.inputs]
         drawn = [m is not None and m.name in RANDOM for m in makers]
@@ -144,7 +152,7 @@ def _sample(view: ProgramView, operation: Operation) -> tuple[int, int] | None:
 def _is_square_of(view: ProgramView, value: int, mean: int) -> bool:
     """mu ** 2, also in the divergence of two distributions."""
     maker = view.maker(value)
-    if maker is None or maker.name not in _SQUARES or (maker.name in _PRODUCTS and len(set(maker.inputs)) != 1):
+    if maker is None or maker.name not in _SQUARES or (maker.name in ANY_PRODUCT and len(set(maker.inputs)) != 1):
         return False
     wanted, waiting = {mean, *_sources(view, mean)}, [maker.inputs[0]]
     return any(index in wanted for index in [*waiting, *_sources(view, maker.inputs[0])])

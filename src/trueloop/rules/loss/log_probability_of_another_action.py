@@ -29,6 +29,7 @@ action taken that is scored too (an estimate of the entropy beside it), stored a
 from typing import Final
 
 from trueloop.event import Operation, StepProgram
+from trueloop.event.operation_names import CLASS_LOSSES, PICKS
 from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, on_line
 
@@ -37,7 +38,7 @@ __all__ = ["LogProbabilityOfAnotherAction"]
 SAMPLED: Final = 2  # recorded steps that must show it
 MOST: Final = 400  # uses to follow
 _LEAVING: Final = frozenset({"item", "tolist", "numpy", "__int__", "__index__", "__array__"})
-_SCORING: Final = frozenset({"gather", "take_along_dim", "index_select", "nll_loss", "cross_entropy", "__getitem__"})
+_SCORING: Final = CLASS_LOSSES | PICKS | {"gather", "take_along_dim"}
 
 
 class LogProbabilityOfAnotherAction(Rule, code="LOS147", severity=Severity.ERROR):

@@ -31,6 +31,7 @@ probabilities that guards against log(0).
 from typing import Final
 
 from trueloop.event import LossComputed, Place
+from trueloop.event.operation_names import CLAMP_NODES
 from trueloop.rules.rule import Findings, Rule, Severity, facts
 
 __all__ = ["LogitsPassedAsProbabilities"]
@@ -39,7 +40,6 @@ CALLS: Final = 2  # Calls that must show it: a first batch may be all zeros
 CLEARLY_POSITIVE: Final = 0.05  # A log-probability is at most zero; rounding in half precision stays far below this
 
 _LINEAR: Final = tuple(f"{name}Backward" for name in ["Addmm", "Mm", "Bmm", "Baddbmm", "Convolution", "Linear", "Mv"])
-_CLAMPS: Final = ("ClampBackward", "HardtanhBackward")
 _FIX: Final = {
     "nll_loss": "Use `cross_entropy(logits, y)`, or apply `log_softmax(logits, dim=1)` before `nll_loss`.",
     "kl_div": "Pass log-probabilities as the first argument: `kl_div(log_softmax(logits, dim=1), ...)`.",
@@ -84,7 +84,7 @@ def _what_is_wrong(event: LossComputed) -> str:
         if scores and (event.function == "nll_loss" or event.target_rows_sum_to_one):
             return f"logits from {low:.3g} to {high:.3g} instead of log-probabilities, which are never above 0"
     before = event.preceding
-    clamped = any(name.startswith(_CLAMPS) for name in before) and before[-1].startswith(_LINEAR)
+    clamped = any(name.startswith(CLAMP_NODES) for name in before) and before[-1].startswith(_LINEAR)
     if event.function == "binary_cross_entropy" and clamped:
         return f"logits clamped to [{low:.3g}, {high:.3g}]: values outside get no gradient"
     return ""

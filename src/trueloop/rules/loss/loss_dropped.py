@@ -31,17 +31,17 @@ from collections import Counter
 from typing import Final
 
 from trueloop.event import Place, RunEnded, StepProgram
-from trueloop.rules.program_view import LOSSES, ProgramView
+from trueloop.event.operation_names import LOSSES, ORDERINGS
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["LossDropped"]
 
 PROGRAMS: Final = 3  # recorded steps that must agree
 _REDUCTIONS: Final = LOSSES | {"mean", "sum"}
-_CHOICES: Final = frozenset({
-    "lt", "__lt__", "gt", "__gt__", "le", "__le__", "ge", "__ge__", "min", "max", "minimum", "maximum", "argmin",
-    "argmax", "sort", "argsort", "topk", "grad", "backward",
-})  # fmt: skip
+_CHOICES: Final = ORDERINGS | {
+    "min", "max", "minimum", "maximum", "argmin", "argmax", "sort", "argsort", "topk", "grad", "backward",
+}  # fmt: skip
 """Operations that choose among losses, or differentiate them."""
 
 

@@ -35,7 +35,8 @@ from collections import defaultdict
 from typing import Final
 
 from trueloop.event import LossCurve, Operation, Place, RunEnded, StepProgram
-from trueloop.rules.program_view import LOSSES, VIEWS, ProgramView
+from trueloop.event.operation_names import DIFFERENCES, LOSSES, MAGNITUDES, PRODUCTS, SCALINGS, VIEWS
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["LossTermDominates"]
@@ -48,10 +49,7 @@ FALLS: Final = 0.5  # what is left of the heavy term
 STAYS: Final = 0.98  # and of the other one
 STEPS: Final = 100
 SMALL: Final = 0.1  # a weight that makes a term small on purpose
-_SCALES: Final = frozenset({"mul", "__mul__", "__rmul__", "div", "__truediv__", "true_divide"})
 _SIGNED: Final = frozenset({"kl_div", "poisson_nll_loss", "gaussian_nll_loss", "ctc_loss"})
-_SIZES: Final = frozenset({"pow", "__pow__", "square", "abs"})
-_DIFFERENCES: Final = frozenset({"sub", "__sub__", "__rsub__", "subtract"})
 
 
 class LossTermDominates(Rule, code="LOS117", severity=Severity.WARNING):
@@ -142,9 +140,9 @@ def _is_distance(view: ProgramView, value: int) -> bool:
             behind = view.maker(view.through_views(maker.inputs[0]))
             if behind is not None and behind.name == "sum" and behind.inputs:
                 behind = view.maker(behind.inputs[0])
-            error = None if behind is None or behind.name not in _SIZES else view.maker(behind.inputs[0])
-            return error is not None and error.name in _DIFFERENCES and _has_target(view, error)
-        if maker.name in _SCALES:
+            error = None if behind is None or behind.name not in MAGNITUDES else view.maker(behind.inputs[0])
+            return error is not None and error.name in DIFFERENCES and _has_target(view, error)
+        if maker.name in SCALINGS:
             if len(maker.inputs) != 1 or _weight(maker) < SMALL:
                 return False
         elif maker.name not in VIEWS:
@@ -164,7 +162,7 @@ def _has_target(view: ProgramView, operation: Operation) -> bool:
 def _factor(view: ProgramView, value: int) -> float:
     """The number that a term is multiplied with."""
     maker = view.maker(value)
-    return _weight(maker) if maker is not None and maker.name in _SCALES and len(maker.inputs) == 1 else 1.0
+    return _weight(maker) if maker is not None and maker.name in SCALINGS and len(maker.inputs) == 1 else 1.0
 
 
 def _has_constant_target(view: ProgramView, value: int) -> bool:
@@ -184,5 +182,5 @@ def _weight(operation: Operation) -> float:
             number = abs(float(text))
         except ValueError:
             continue
-        return number if operation.name in ("mul", "__mul__", "__rmul__") else 1 / max(number, 1e-12)
+        return number if operation.name in PRODUCTS else 1 / max(number, 1e-12)
     return 1.0

@@ -31,19 +31,18 @@ import ast
 from typing import Final
 
 from trueloop.event import Operation, Place, RunEnded, StepProgram
-from trueloop.rules.program_view import LOSSES, VIEWS, ProgramView
+from trueloop.event.operation_names import ANY_ADDITION, ANY_DIFFERENCE, ANY_SCALING, JOINS, LOSSES, NEGATIONS, VIEWS
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Finding, Findings, Rule, Severity, on_line
 from trueloop.usercode.source import source_of
 
 __all__ = ["LossTermWithoutGradient"]
 
-_ADDS: Final = frozenset({"add", "__add__", "__radd__", "__iadd__", "add_"})
-_SUMS: Final = _ADDS | {"sub", "__sub__", "__rsub__", "__isub__", "rsub", "sub_"}
-_PRODUCTS: Final = frozenset({"mul", "div", "__mul__", "__rmul__", "__truediv__", "__imul__", "__itruediv__", "mul_"})
-_LINEAR: Final = VIEWS | {"neg", "__neg__", "mean", "sum", "stack", "cat"}
+_SUMS: Final = ANY_ADDITION | ANY_DIFFERENCE
+_LINEAR: Final = VIEWS | NEGATIONS | JOINS | {"mean", "sum", "stack"}
 _NUMBERS: Final = ("item", "__float__", "tolist")
 _COMPARING: Final = LOSSES | {"triplet_margin_loss", "margin_ranking_loss", "cosine_embedding_loss"}
-_UNARY: Final = _LINEAR | _PRODUCTS | {"softmax", "log_softmax", "sigmoid", "exp", "log", "normalize", "tanh"}
+_UNARY: Final = _LINEAR | ANY_SCALING | {"softmax", "log_softmax", "sigmoid", "exp", "log", "normalize", "tanh"}
 PROGRAMS: Final = 3
 ZERO: Final = 1e-4
 
@@ -79,7 +78,7 @@ class LossTermWithoutGradient(Rule, code="LOS111", severity=Severity.ERROR):
         for place in {o.place for o in event.operations if o.name in _COMPARING}:
             self._programs[place] = self._programs.get(place, 0) + 1
         for operation in event.operations:
-            sums = operation.name in _ADDS and operation.outputs and operation.outputs[0] in summed
+            sums = operation.name in ANY_ADDITION and operation.outputs and operation.outputs[0] in summed
             if not sums or operation.model >= 0 or len(operation.inputs) != 2:
                 continue
             for index in operation.inputs:
@@ -105,7 +104,7 @@ class LossTermWithoutGradient(Rule, code="LOS111", severity=Severity.ERROR):
     def _cut_tensor(
         self, event: StepProgram, view: ProgramView, operation: Operation, trained: frozenset[int]
     ) -> Findings:
-        if operation.name not in _ADDS or len(operation.inputs) != 2:
+        if operation.name not in ANY_ADDITION or len(operation.inputs) != 2:
             return  # what is subtracted is a baseline
         for index, other in (operation.inputs, operation.inputs[::-1]):
             value = view.values[index]
@@ -120,7 +119,8 @@ class LossTermWithoutGradient(Rule, code="LOS111", severity=Severity.ERROR):
     def _cut_number(self, event: StepProgram, view: ProgramView, position: int, trained: frozenset[int]) -> Findings:
         """`loss + beta * kl.item()`, also where the number was assigned to a name first."""
         operation = event.operations[position]
-        if operation.name not in _ADDS or len(operation.inputs) > 1 or not operation.place or not operation.options:
+        with_number = operation.name in ANY_ADDITION and len(operation.inputs) < 2 and operation.options
+        if not with_number or not operation.place:
             return
         added = operation.options[0][1]
         earlier = self._added.setdefault(operation.place, added)
@@ -153,7 +153,7 @@ def _summed(view: ProgramView) -> frozenset[int]:
         if maker is None:
             continue
         sources = [index for index in maker.inputs if view.values[index].grad]
-        scaled = maker.name in _PRODUCTS and len(sources) == 1
+        scaled = maker.name in ANY_SCALING and len(sources) == 1
         if scaled or maker.name in _SUMS or maker.name in _LINEAR:
             waiting += [index for index in sources if index not in found]
             found.update(sources)
@@ -168,7 +168,7 @@ def _compared(view: ProgramView, index: int) -> Operation | None:
             return None
         if maker.name in _COMPARING:
             return maker if len(maker.inputs) > 1 else None
-        if len(maker.inputs) > 1 or maker.name not in _LINEAR | _PRODUCTS:
+        if len(maker.inputs) > 1 or maker.name not in _LINEAR | ANY_SCALING:
             return None
         index = maker.inputs[0]
     return None

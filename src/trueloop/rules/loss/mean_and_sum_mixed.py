@@ -28,13 +28,13 @@ from math import prod
 from typing import Final
 
 from trueloop.event import Operation, StepProgram
-from trueloop.rules.program_view import LOSSES, VIEWS, ProgramView
+from trueloop.event.operation_names import LOSSES, NEGATIONS, PRODUCTS, QUOTIENTS, VIEWS
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["MeanAndSumMixed"]
 
-_SCALES: Final = frozenset({"mul", "__mul__", "__rmul__", "neg", "__neg__"})
-_QUOTIENTS: Final = frozenset({"div", "__truediv__", "true_divide"})
+_SCALES: Final = PRODUCTS | NEGATIONS
 SMALL: Final = 0.25  # a factor from which on a sum may have been scaled on purpose
 LEAST: Final = 64  # elements
 
@@ -74,7 +74,7 @@ def _reduction(view: ProgramView, value: int) -> tuple[str, int] | None:
         maker = view.maker(value)
         if maker is None or not maker.inputs or not view.values[value].grad or value not in view.from_data:
             return None
-        if maker.name in _SCALES | _QUOTIENTS and len(maker.inputs) == 1:
+        if maker.name in _SCALES | QUOTIENTS and len(maker.inputs) == 1:
             factor *= _factor(maker)
             if factor <= SMALL:
                 return None
@@ -111,5 +111,5 @@ def _factor(operation: Operation) -> float:
             number = abs(float(text))
         except ValueError:
             continue
-        return 1 / number if operation.name in _QUOTIENTS and number else number
+        return 1 / number if operation.name in QUOTIENTS and number else number
     return 1.0

@@ -33,7 +33,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from trueloop.event import Operation, Place, RunEnded, StepProgram, Value
-from trueloop.rules.program_view import ELEMENTWISE, VIEWS, ProgramView
+from trueloop.event.operation_names import ELEMENTWISE, MAGNITUDES, NEGATIONS, NORMS, SUBTRACTIONS, VIEWS
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["MinedDistanceConstant"]
@@ -43,10 +44,7 @@ STEPS: Final = 3
 CONSTANT: Final = 1e-3  # spread of the mined values, of the spread of the matrix
 APART: Final = 1e-5  # distance of two rows, of their range: twice eps of pairwise_distance, and far below real ones
 _MINING: Final = frozenset({"min", "max", "amin", "amax", "topk", "kthvalue"})
-_DIFFERENCES: Final = frozenset({"sub", "__sub__", "subtract"})
-_POWERS: Final = frozenset({"pow", "__pow__", "square", "abs"})
-_NORMS: Final = frozenset({"norm", "vector_norm", "linalg_vector_norm", "linalg_norm"})
-_MASKS: Final = ELEMENTWISE | VIEWS | {"masked_fill", "masked_fill_", "neg", "__neg__", "__invert__"}
+_MASKS: Final = ELEMENTWISE | VIEWS | NEGATIONS | {"masked_fill", "masked_fill_", "__invert__"}
 _MOST: Final = 12
 
 
@@ -139,7 +137,7 @@ def _matrix(view: ProgramView, operation: Operation) -> tuple[str, Value] | None
     if value.shape != given.shape or value.smallest is None or source not in view.learned:
         return None
     for reader in view.readers.get(operation.outputs[0], []):  # x - x.max(1): no pair is mined
-        if reader.name in _DIFFERENCES and not frozenset(reader.inputs).isdisjoint((source, operation.inputs[0])):
+        if reader.name in SUBTRACTIONS and not frozenset(reader.inputs).isdisjoint((source, operation.inputs[0])):
             return None
     text = "smallest" if "min" in operation.name or operation.name == "kthvalue" else "largest"
     return (text, value)
@@ -166,11 +164,11 @@ def _pair(view: ProgramView, operation: Operation) -> tuple[str, Value] | None:
     else:
         source = operation.inputs[0] if operation.inputs else -1
         maker = view.maker(source)
-        if operation.name in ("sum", "mean") and maker is not None and maker.name in _POWERS and maker.inputs:
+        if operation.name in ("sum", "mean") and maker is not None and maker.name in MAGNITUDES and maker.inputs:
             maker = view.maker(maker.inputs[0])
-        elif operation.name not in _NORMS:
+        elif operation.name not in NORMS:
             return None
-        if maker is None or maker.name not in _DIFFERENCES:
+        if maker is None or maker.name not in SUBTRACTIONS:
             return None
         pair, text = maker.inputs, "apart"
     if len(pair) != 2 or any(not view.values[index].grad for index in pair):

@@ -34,7 +34,8 @@ from math import prod
 from typing import Final
 
 from trueloop.event import ModelUse, Operation, StepProgram
-from trueloop.rules.program_view import NORMAL, RANDOM, ProgramView
+from trueloop.event.operation_names import NORMAL, RANDOM
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, on_line, path_and_line
 
 __all__ = ["NoisedAtAnotherTime"]

@@ -29,6 +29,7 @@ import ast
 from typing import Final
 
 from trueloop.event import Operation, Place, StepProgram
+from trueloop.event.operation_names import PRODUCTS, SUBTRACTIONS
 from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, on_line
 from trueloop.usercode.source import source_of
@@ -37,7 +38,6 @@ __all__ = ["QuantileLossReversed"]
 
 SAMPLED: Final = 2  # steps that must show it
 _CHOICES: Final = ("maximum", "max", "where")
-_PRODUCTS: Final = ("mul", "__mul__", "__rmul__", "multiply")
 
 
 class QuantileLossReversed(Rule, code="LOS134", severity=Severity.ERROR):
@@ -72,7 +72,7 @@ def _reversed(view: ProgramView, operation: Operation) -> tuple[int, float, floa
     if operation.name not in _CHOICES or len(operation.inputs) < 2 or operation.outputs[0] not in view.on_loss_path:
         return None
     products = [view.maker(index) for index in operation.inputs[-2:]]
-    if any(product is None or product.name not in _PRODUCTS for product in products):
+    if any(product is None or product.name not in PRODUCTS for product in products):
         return None
     one, other = (product for product in products if product is not None)
     shared = [index for index in one.inputs if index in other.inputs and view.values[index].grad]
@@ -85,7 +85,7 @@ def _reversed(view: ProgramView, operation: Operation) -> tuple[int, float, floa
     exact = all(abs(a - 1 - b) < 1e-4 for a, b in zip(positive, negative, strict=True)) and 0 < positive[0] < 1
     same = all(abs(q - 0.5) < 1e-3 for q in positive)
     difference = view.maker(view.through_views(shared[0]))
-    if not exact or same or difference is None or difference.name not in ("sub", "__sub__"):
+    if not exact or same or difference is None or difference.name not in SUBTRACTIONS:
         return None
     if (view.values[operation.outputs[0]].smallest or 0.0) < -1e-6:
         return None

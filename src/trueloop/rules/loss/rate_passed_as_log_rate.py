@@ -27,15 +27,15 @@ Not reported: `log_input=False`, and inputs without an `exp` or `softplus` of th
 from typing import Final
 
 from trueloop.event import Operation, StepProgram
-from trueloop.rules.program_view import VIEWS, ProgramView
+from trueloop.event.operation_names import ADDITIONS, CLAMPS, PRODUCTS, VIEWS
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, on_line
 
 __all__ = ["RatePassedAsLogRate"]
 
 SAMPLED: Final = 2  # steps that must show it
-_PRODUCTS: Final = ("mul", "__mul__", "__rmul__", "multiply")
 _RATES: Final = ("exp", "softplus")
-_KEEPING: Final = VIEWS | {"add", "__add__", "clamp", "clamp_min", "clip", "__getitem__"}
+_KEEPING: Final = VIEWS | CLAMPS | ADDITIONS | {"__getitem__"}
 
 
 class RatePassedAsLogRate(Rule, code="LOS133", severity=Severity.ERROR):
@@ -76,8 +76,8 @@ def _rate(view: ProgramView, operation: Operation) -> Operation | None:
         if maker.name in _RATES:
             return maker if view.values[maker.inputs[0]].grad else None
         learned = [index for index in maker.inputs if view.values[index].grad]
-        numbers = maker.name in ("add", "__add__") and (len(maker.inputs) > 1)
-        if len(learned) != 1 or numbers or maker.name not in (*_PRODUCTS, *_KEEPING):
+        numbers = maker.name in ADDITIONS and (len(maker.inputs) > 1)
+        if len(learned) != 1 or numbers or maker.name not in PRODUCTS | _KEEPING:
             return None
         value = learned[0]
     return None

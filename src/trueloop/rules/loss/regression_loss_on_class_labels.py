@@ -29,6 +29,7 @@ score); real/fake targets of a least-squares GAN.
 from typing import Final
 
 from trueloop.event import LossComputed, Place
+from trueloop.event.operation_names import DISTANCE_LOSSES
 from trueloop.rules.rule import Findings, Rule, Severity, facts
 
 __all__ = ["RegressionLossOnClassLabels"]
@@ -36,8 +37,6 @@ __all__ = ["RegressionLossOnClassLabels"]
 CALLS: Final = 2  # Calls that must show a class index broadcast over logits: regression targets may be integers once
 LEAST_CLASSES: Final = 3
 """Two distinct targets, 0 and 1, may be yes/no, real/fake or a reward: a regression loss on those is valid."""
-
-_REGRESSION: Final = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 
 
 class RegressionLossOnClassLabels(Rule, code="LOS104", severity=Severity.ERROR):
@@ -47,7 +46,7 @@ class RegressionLossOnClassLabels(Rule, code="LOS104", severity=Severity.ERROR):
         self._amounts: set[Place | None] = set()  # Lines whose targets were not integers in some call
 
     def on_loss_computed(self, event: LossComputed) -> Findings:
-        if event.function not in _REGRESSION or event.target_range is None or event.place in self._amounts:
+        if event.function not in DISTANCE_LOSSES or event.target_range is None or event.place in self._amounts:
             return
         if not event.target_integral or event.target_range[0] < 0:
             self._amounts.add(event.place)

@@ -29,20 +29,17 @@ actor-critic and variational models), samples that are detached, and samples tha
 from typing import Final
 
 from trueloop.event import Operation, StepProgram
-from trueloop.rules.program_view import NORMAL, ProgramView
+from trueloop.event.operation_names import ADDITIONS, DIFFERENCES, JOINS, NORMAL, PRODUCTS
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, on_line
 
 __all__ = ["SampleDifferentiatedInLogProb"]
 
 SAMPLED: Final = 2  # recorded steps that must show it
 MOST: Final = 12  # operations from the noise to the sample
-_PRODUCTS: Final = frozenset({"mul", "__mul__", "__rmul__", "multiply"})
-_SUMS: Final = frozenset({"add", "__add__", "__radd__"})
-_DIFFERENCES: Final = frozenset({"sub", "__sub__", "rsub", "__rsub__", "subtract"})
-_COPIES: Final = frozenset({
-    "view", "reshape", "squeeze", "unsqueeze", "contiguous", "clone", "to", "float", "expand", "expand_as",
-    "stack", "cat",
-})  # fmt: skip
+_COPIES: Final = JOINS | {
+    "squeeze", "unsqueeze", "view", "reshape", "contiguous", "clone", "to", "float", "expand", "expand_as", "stack",
+}  # fmt: skip
 
 
 class SampleDifferentiatedInLogProb(Rule, code="LOS148", severity=Severity.ERROR):
@@ -69,11 +66,11 @@ class SampleDifferentiatedInLogProb(Rule, code="LOS148", severity=Severity.ERROR
 
 def _sample(view: ProgramView, operation: Operation) -> tuple[int, int] | None:
     """`mean + deviation * noise` with a graph: the sample and its mean."""
-    if operation.name not in _SUMS or len(operation.inputs) != 2 or not operation.outputs:
+    if operation.name not in ADDITIONS or len(operation.inputs) != 2 or not operation.outputs:
         return None
     for mean, spread in (operation.inputs, operation.inputs[::-1]):
         maker = view.maker(spread)
-        if maker is None or maker.name not in _PRODUCTS or not view.values[mean].grad:
+        if maker is None or maker.name not in PRODUCTS or not view.values[mean].grad:
             continue
         if any(_is_noise(view, index) for index in maker.inputs) and mean in view.learned:
             return operation.outputs[0], mean
@@ -96,7 +93,7 @@ def _only_scored(view: ProgramView, sample: int, mean: int) -> Operation | None:
             if not outputs:
                 continue
             other = [view.through_views(i) for i in operation.inputs if i not in seen]
-            if operation.name in _DIFFERENCES and len(operation.inputs) == 2 and other == [root]:
+            if operation.name in DIFFERENCES and len(operation.inputs) == 2 and other == [root]:
                 found.append(operation)
             elif operation.name in _COPIES and len(seen) < MOST and not other:
                 waiting += [i for i in outputs if i not in seen]

@@ -32,7 +32,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from trueloop.event import Operation, Place, RunEnded, StepProgram
-from trueloop.rules.program_view import ELEMENTWISE, NORMAL, RANDOM, ProgramView
+from trueloop.event.operation_names import ELEMENTWISE, JOINS, NORMAL, RANDOM
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["SampledAtUntrainedTimes"]
@@ -42,7 +43,7 @@ CALLS: Final = 2  # sampling calls that must agree
 BEYOND: Final = 4.0  # widths of the trained range
 STEPS: Final = 8  # the largest whole time of training that shows that times count steps
 _MOST: Final = 6  # operations from a draw to a time
-_JOINS: Final = ("cat", "concat", "concatenate", "hstack", "column_stack")
+_JOINS: Final = JOINS | {"hstack", "column_stack"}
 
 _Argument = tuple[int, int, int]  # model, position of the argument, part of it
 

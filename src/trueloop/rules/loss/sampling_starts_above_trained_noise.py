@@ -32,7 +32,8 @@ from math import prod
 from typing import Final, NamedTuple
 
 from trueloop.event import Operation, Place, RunEnded, StepProgram
-from trueloop.rules.program_view import NORMAL, ProgramView
+from trueloop.event.operation_names import ADDITIONS, NORMAL, PRODUCTS
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, path_and_line
 
 __all__ = ["SamplingStartsAboveTrainedNoise"]
@@ -41,8 +42,6 @@ DRAWS: Final = 96  # samples that must be recorded: the last fifth of the times 
 KEPT: Final = 0.6  # factor of the data at the noisiest sample; a usual schedule ends below 0.1, a short one below 0.4
 VISIBLE: Final = 0.2  # of the noise: the spread of the data, estimated as an eighth of its range
 UNIT: Final = 0.02  # tolerance of a² + b² = 1
-_PRODUCTS: Final = frozenset({"mul", "__mul__", "__rmul__", "multiply"})
-_SUMS: Final = frozenset({"add", "__add__", "__radd__"})
 
 
 class _Noised(NamedTuple):
@@ -103,7 +102,7 @@ def _noised(view: ProgramView, value: int, inputs: tuple[int, ...]) -> _Noised |
     """`a * data + b * noise`, where b depends on the times that the model gets too."""
     times = [i for i in inputs if "int" in view.values[i].dtype and len(view.values[i].shape) == 1]
     total = view.maker(view.through_views(value))
-    if total is None or total.name not in _SUMS or len(total.inputs) != 2 or len(times) != 1:
+    if total is None or total.name not in ADDITIONS or len(total.inputs) != 2 or len(times) != 1:
         return None
     for one, other in (total.inputs, total.inputs[::-1]):
         a, b = _factor(view, one, noise=False), _factor(view, other, noise=True)
@@ -122,7 +121,7 @@ def _noised(view: ProgramView, value: int, inputs: tuple[int, ...]) -> _Noised |
 def _factor(view: ProgramView, product: int, *, noise: bool) -> tuple[int, int] | None:
     """The factor and the other part of a product of noise, or of data, with one factor for each sample."""
     maker: Operation | None = view.maker(product)
-    if maker is None or maker.name not in _PRODUCTS or len(maker.inputs) != 2:
+    if maker is None or maker.name not in PRODUCTS or len(maker.inputs) != 2:
         return None
     for factor, part in (maker.inputs, maker.inputs[::-1]):
         wanted = _is_noise(view, part) if noise else view.is_data(part) and not _is_noise(view, part)

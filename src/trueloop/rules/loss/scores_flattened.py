@@ -29,6 +29,7 @@ Not reported: smoothing below 0.5; scores that are divided by the root of their 
 from typing import Final
 
 from trueloop.event import Operation, StepProgram
+from trueloop.event.operation_names import CLASS_LOSSES
 from trueloop.rules.program_view import ProgramView, number_in
 from trueloop.rules.rule import Findings, Rule, Severity
 
@@ -38,7 +39,6 @@ SMOOTHING: Final = 0.5
 FACTOR: Final = 0.05
 RANGE: Final = 1.0
 STEPS: Final = 100
-_OF_CLASSES: Final = ("cross_entropy", "nll_loss")
 _PASSES: Final = ("log_softmax",)
 
 
@@ -50,7 +50,7 @@ class ScoresFlattened(Rule, code="LOS141", severity=Severity.WARNING):
             return
         view = ProgramView(event)
         for operation in event.operations:
-            if operation.name not in _OF_CLASSES or view.on_loss_path.isdisjoint(operation.outputs):
+            if operation.name not in CLASS_LOSSES or view.on_loss_path.isdisjoint(operation.outputs):
                 continue
             smoothing = number_in(view.option(operation, "label_smoothing", 7))
             if smoothing is not None and SMOOTHING <= smoothing < 1:

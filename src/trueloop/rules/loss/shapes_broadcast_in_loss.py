@@ -30,7 +30,8 @@ from math import prod
 from typing import Final
 
 from trueloop.event import Backward, LossComputed, Place, StepProgram
-from trueloop.rules.program_view import LOSSES, ProgramView
+from trueloop.event.operation_names import DISTANCE_LOSSES, LOSSES
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, facts, statement_at
 from trueloop.usercode.source import called_name, calls_in, diff
 
@@ -42,7 +43,7 @@ _CLASSES: Final = (
     "If the targets {0:g} to {1:g} are class numbers, let the model return {outputs} logits per sample and use "
     "`cross_entropy(logits, y.long())`. If they are amounts, give both the same shape by `.squeeze(-1)`."
 )
-_ELEMENTWISE: Final = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div")
+_ELEMENTWISE: Final = DISTANCE_LOSSES | {"kl_div"}
 
 
 class ShapesBroadcastInLoss(Rule, code="LOS105", severity=Severity.ERROR):

@@ -31,17 +31,25 @@ Contrastive losses that compare a batch with itself (`[B, B]`) may normalize ove
 from typing import Final
 
 from trueloop.event import Operation, StepProgram
+from trueloop.event.operation_names import (
+    CLAMPS,
+    CONVOLUTIONS,
+    ELEMENTWISE,
+    LABEL_LOSSES,
+    LOSSES,
+    NEGATIONS,
+    SCALINGS,
+    VIEWS,
+)
 from trueloop.rules.program_dims import Dims, dims_after
-from trueloop.rules.program_view import ELEMENTWISE, LOSSES, VIEWS, ProgramView
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Finding, Findings, Rule, Severity
 
 __all__ = ["SoftmaxOverWrongDimension"]
 
-_CONVOLUTIONS: Final = ("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
-_KEEPS: Final = frozenset({"mul", "div", "__truediv__", "__mul__", "__rmul__", "add", "float", "interpolate"})
+_KEEPS: Final = SCALINGS | {"add", "float", "interpolate"}
 
-_PASSES: Final = VIEWS | {"log", "clamp", "clamp_min", "clip", "neg"}
-_CLASS_LOSSES: Final = ("nll_loss", "cross_entropy", "multi_margin_loss")
+_PASSES: Final = VIEWS | CLAMPS | NEGATIONS | {"log"}
 
 
 class SoftmaxOverWrongDimension(Rule, code="LOS112", severity=Severity.ERROR):
@@ -130,7 +138,7 @@ def _is_convolution(view: ProgramView, value: int) -> bool:
         maker = view.maker(value)
         if maker is None or not maker.inputs:
             return False
-        if maker.name in _CONVOLUTIONS:
+        if maker.name in CONVOLUTIONS:
             return view.values[maker.outputs[0]].shape[1] > 1
         if maker.name not in _KEEPS:
             return False
@@ -159,7 +167,7 @@ def _reads_classes(view: ProgramView, reader: Operation, value: int) -> bool:
     shape = view.values[value].shape
     if len(shape) < 2 or value not in reader.inputs:
         return False
-    if reader.name in _CLASS_LOSSES:
+    if reader.name in LABEL_LOSSES:
         return reader.inputs[0] == value
     if reader.name in ("argmax", "max", "topk", "gather"):
         position = 2 if reader.name == "topk" else 1

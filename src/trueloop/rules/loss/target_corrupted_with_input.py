@@ -33,25 +33,21 @@ import re
 from typing import Final
 
 from trueloop.event import ModelUse, Operation, Place, StepProgram
-from trueloop.rules.program_view import LOSSES, RANDOM, ProgramView
+from trueloop.event.operation_names import ADDITIONS, LOSSES, MAGNITUDES, PRODUCTS, RANDOM, SHAPES, SUBTRACTIONS
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, on_line, statement_at
 from trueloop.usercode.source import calls_in
 
 __all__ = ["TargetCorruptedWithInput"]
 
 SAMPLED: Final = 2  # recorded steps that must show it
-_DIFFERENCES: Final = frozenset({"sub", "__sub__", "subtract"})
-_DISTANCES: Final = frozenset({"pow", "__pow__", "abs", "square"})
 _WRITES: Final = frozenset({
     "__setitem__", "masked_fill_", "add_", "__iadd__", "mul_", "__imul__", "masked_scatter_", "index_fill_",
 })  # fmt: skip
-_COMBINATIONS: Final = frozenset({
-    "add", "__add__", "__radd__", "mul", "__mul__", "__rmul__", "masked_fill", "where", "lerp",
-})  # fmt: skip
-_COPIES: Final = frozenset({
-    "view", "reshape", "flatten", "squeeze", "unsqueeze", "contiguous", "to", "float", "long", "cpu", "detach",
-    "transpose", "permute",
-})  # fmt: skip
+_COMBINATIONS: Final = ADDITIONS | PRODUCTS | {"masked_fill", "where", "lerp"}
+_COPIES: Final = SHAPES | {
+    "contiguous", "to", "float", "long", "cpu", "detach", "transpose", "permute",
+}  # fmt: skip
 _DENOISING: Final = re.compile("denois|corrupt|inpaint", re.IGNORECASE)
 
 
@@ -82,8 +78,8 @@ def _compared(view: ProgramView, operation: Operation) -> tuple[int, int] | None
     """The prediction and the target of a loss function, or of a difference that is squared."""
     if view.in_model(operation) or len(operation.inputs) < 2 or not operation.outputs:
         return None
-    squared = operation.name in _DIFFERENCES and any(
-        reader.name in _DISTANCES for reader in view.readers.get(operation.outputs[0], [])
+    squared = operation.name in SUBTRACTIONS and any(
+        reader.name in MAGNITUDES for reader in view.readers.get(operation.outputs[0], [])
     )
     if not (squared or operation.name in LOSSES) or operation.outputs[0] not in view.on_loss_path:
         return None

@@ -30,17 +30,16 @@ from math import prod
 from typing import Final
 
 from trueloop.event import Operation, StepProgram
-from trueloop.rules.program_view import NORMAL, VIEWS, ProgramView
+from trueloop.event.operation_names import DIFFERENCES, DISTANCE_LOSSES, NEGATIONS, NORMAL, SCALINGS, VIEWS
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, on_line
 
 __all__ = ["TargetIsUnrelatedNoise"]
 
 LEAST: Final = 16  # elements
 SAMPLED: Final = 2  # steps that must show it
-_DIFFERENCES: Final = frozenset({
-    "sub", "__sub__", "rsub", "__rsub__", "subtract", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss",
-})  # fmt: skip
-_SCALES: Final = VIEWS | {"mul", "__mul__", "__rmul__", "div", "__truediv__", "neg", "__neg__"}
+_DIFFERENCES: Final = DIFFERENCES | DISTANCE_LOSSES
+_SCALES: Final = VIEWS | SCALINGS | NEGATIONS
 
 
 class TargetIsUnrelatedNoise(Rule, code="LOS122", severity=Severity.ERROR):

@@ -32,6 +32,7 @@ from math import prod
 from typing import Final
 
 from trueloop.event import Operation, PredictionsFitted, StepProgram, Value
+from trueloop.event.operation_names import DISTANCE_LOSSES, SUBTRACTIONS
 from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity
 
@@ -45,7 +46,7 @@ STEPS: Final = 100  # before predictions at a limit count
 PINNED: Final = 0.2  # of the predictions
 BEYOND: Final = 0.7  # of the targets of those
 RECURRING: Final = 0.02  # of the targets: data that are read again
-_DISTANCES: Final = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "sub", "__sub__"})
+_DISTANCES: Final = DISTANCE_LOSSES | SUBTRACTIONS
 _RANGES: Final[dict[str, tuple[float, float]]] = {
     "relu": (0.0, float("inf")), "relu_": (0.0, float("inf")), "softplus": (0.0, float("inf")),
     "sigmoid": (0.0, 1.0), "sigmoid_": (0.0, 1.0), "tanh": (-1.0, 1.0), "tanh_": (-1.0, 1.0),

@@ -30,7 +30,8 @@ targets of a policy, teachers whose scores come from a file without a temperatur
 from typing import Final
 
 from trueloop.event import Operation, StepProgram
-from trueloop.rules.program_view import LOSSES, ProgramView
+from trueloop.event.operation_names import ADDITIONS, CLAMPS, LOSSES, PRODUCTS
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Finding, Findings, Rule, Severity
 
 __all__ = ["TemperatureOnOneSide"]
@@ -38,8 +39,7 @@ __all__ = ["TemperatureOnOneSide"]
 SAMPLED: Final = 2  # recorded steps that must show it
 SOFT: Final = 1.2  # temperatures below are not meant to soften
 _EQUAL: Final = 1e-3
-_PRODUCTS: Final = ("mul", "__mul__", "__rmul__", "multiply")
-_STABLE: Final = ("add", "__add__", "clamp", "clamp_min")  # log(probabilities + 1e-8)
+_STABLE: Final = ADDITIONS | CLAMPS  # log(probabilities + 1e-8)
 _MOST: Final = 8
 
 
@@ -85,7 +85,7 @@ def _compared(view: ProgramView, operation: Operation) -> tuple[tuple[int, float
         student, teacher = one, _scores(view, other, "softmax")
     elif operation.name == "kl_div":
         student, teacher = _scores(view, one, "log_softmax"), _scores(view, other, "softmax")
-    elif operation.name in _PRODUCTS:
+    elif operation.name in PRODUCTS:
         if _scores(view, one, "softmax") is None:
             one, other = other, one
         student, teacher = _scores(view, other, "log_softmax"), _scores(view, one, "softmax")

@@ -29,17 +29,15 @@ augmentation), parameters of a simulation that are drawn and predicted, and eval
 from typing import Final
 
 from trueloop.event import RunEnded, StepProgram
-from trueloop.rules.program_view import NORMAL, VIEWS, ProgramView
+from trueloop.event.operation_names import DIFFERENCES, DISTANCE_LOSSES, NORMAL, PRODUCTS, UNIFORM, VIEWS
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, path_and_line
 
 __all__ = ["UniformNoiseAsTarget"]
 
 SAMPLED: Final = 2  # steps that must show it
-_DIFFERENCES: Final = frozenset({
-    "sub", "__sub__", "rsub", "__rsub__", "subtract", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss",
-})  # fmt: skip
-_UNIFORM: Final = frozenset({"rand", "rand_like", "uniform_"})
-_SCALES: Final = VIEWS | {"mul", "__mul__", "__rmul__"}
+_DIFFERENCES: Final = DIFFERENCES | DISTANCE_LOSSES
+_SCALES: Final = VIEWS | PRODUCTS
 
 
 class UniformNoiseAsTarget(Rule, code="LOS146", severity=Severity.ERROR):
@@ -57,7 +55,7 @@ class UniformNoiseAsTarget(Rule, code="LOS146", severity=Severity.ERROR):
             if draw is not None:
                 self._trained.setdefault(view.values[draw].shape[1:], []).append((event, draw))
         elif event.phase == "evaluation" and event.models:
-            made = {o.outputs[0] for o in event.operations if o.name in _UNIFORM and o.outputs}
+            made = {o.outputs[0] for o in event.operations if o.name in UNIFORM and o.outputs}
             self._uniform |= {view.values[index].shape[1:] for index in made}
             draw = next((d for given in event.models[0].inputs if (d := _plain_draw(view, given)) is not None), None)
             if draw is not None and view.values[draw].shape:
@@ -89,7 +87,7 @@ def _uniform_target(view: ProgramView) -> int | None:
         one, other = operation.inputs[:2]
         if (one in view.learned) == (other in view.learned) or operation.outputs[0] not in view.on_loss_path:
             continue
-        draw = _draw(view, other if one in view.learned else one, _UNIFORM)
+        draw = _draw(view, other if one in view.learned else one, UNIFORM)
         if draw is not None and len(view.values[draw].shape) > 1 and _is_added_to_data(view, draw):
             return draw
     return None

@@ -29,14 +29,14 @@ from math import prod
 from typing import Final
 
 from trueloop.event import Operation, StepProgram
-from trueloop.rules.program_view import LOSSES, VIEWS, ProgramView
+from trueloop.event.operation_names import ANY_PRODUCT, LOSSES, NEGATIONS, VIEWS
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["WeightOfBatchMean"]
 
 SAMPLED: Final = 2  # steps that must show it
-_PRODUCTS: Final = frozenset({"mul", "__mul__", "__rmul__", "multiply", "mul_", "__imul__"})
-_SIGNS: Final = VIEWS | _PRODUCTS | {"neg", "__neg__"}
+_SIGNS: Final = VIEWS | ANY_PRODUCT | NEGATIONS
 
 
 class WeightOfBatchMean(Rule, code="LOS142", severity=Severity.ERROR):
@@ -64,7 +64,7 @@ class WeightOfBatchMean(Rule, code="LOS142", severity=Severity.ERROR):
 
 def _weighted(view: ProgramView, operation: Operation) -> tuple[Operation, Operation] | None:
     """The loss function and the exponential, where a product multiplies its number with a function of that number."""
-    if operation.name not in _PRODUCTS or len(operation.inputs) != 2 or operation.outputs[0] not in view.on_loss_path:
+    if operation.name not in ANY_PRODUCT or len(operation.inputs) != 2 or operation.outputs[0] not in view.on_loss_path:
         return None
     if view.values[operation.outputs[0]].shape or not all(view.values[index].grad for index in operation.inputs):
         return None

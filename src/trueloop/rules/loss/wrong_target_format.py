@@ -35,6 +35,7 @@ from math import prod
 from typing import Final, NamedTuple
 
 from trueloop.event import LossComputed, Place, StepProgram
+from trueloop.event.operation_names import BINARY_LOSSES
 from trueloop.rules.rule import Findings, Rule, Severity, facts
 
 __all__ = ["WrongTargetFormat"]
@@ -43,7 +44,6 @@ CALLS: Final = 2  # Calls that must show it: a single odd batch is a different p
 BEYOND: Final = 0.5  # How far outside [0, 1] non-integer targets may be: noisy labels of GANs reach 1.2 or 1.3
 
 _SIGNS: Final = ("cosine_embedding_loss", "margin_ranking_loss", "hinge_embedding_loss", "soft_margin_loss")
-_BINARY: Final = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
 
 
 class Wrong(NamedTuple):
@@ -60,7 +60,7 @@ class WrongTargetFormat(Rule, code="LOS106", severity=Severity.ERROR):
 
     def on_loss_computed(self, event: LossComputed) -> Findings:
         key = (event.function, event.place)
-        check = _binary if event.function in _BINARY else _classes if event.function == "cross_entropy" else None
+        check = _binary if event.function in BINARY_LOSSES else _classes if event.function == "cross_entropy" else None
         wrong = None if check is None else check(event)
         if wrong is None or (wrong.what.startswith("every") and key in self._correct):
             self._correct.add(key)

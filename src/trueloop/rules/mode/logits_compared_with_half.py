@@ -32,7 +32,8 @@ from math import prod
 from typing import Final, NamedTuple
 
 from trueloop.event import Operation, Place, RunEnded, StepProgram
-from trueloop.rules.program_view import VIEWS, ProgramView
+from trueloop.event.operation_names import DIFFERENCES, EQUALITIES, JOINS, LOGICAL, ORDERINGS, PRODUCTS, VIEWS
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, on_line, statement_at
 
 __all__ = ["LogitsComparedWithHalf"]
@@ -40,13 +41,9 @@ __all__ = ["LogitsComparedWithHalf"]
 HALF: Final = 0.5
 MOST: Final = 12  # operations between the model and the decision, and between the decision and the labels
 _LOSS: Final = "binary_cross_entropy_with_logits"
-_COMPARES: Final = frozenset({"gt", "__gt__", "ge", "__ge__", "lt", "__lt__", "le", "__le__"})
-_JOINS: Final = frozenset({"cat", "concat", "stack"})
+_JOINS: Final = JOINS | {"stack"}
 _CASTS: Final = VIEWS | {"bool", "byte", "type", "where", "int", "logical_not", "__invert__"}
-_SCORES: Final = frozenset({
-    "eq", "__eq__", "ne", "__ne__", "mul", "__mul__", "logical_and", "__and__", "logical_xor", "__xor__",
-    "bitwise_and", "sub", "__sub__", "__rsub__", "logical_or", "__or__",
-})  # fmt: skip
+_SCORES: Final = EQUALITIES | LOGICAL | PRODUCTS | DIFFERENCES | {"logical_xor", "__xor__", "bitwise_and"}
 
 _Output = tuple[int, int, tuple[str, ...]]  # a model, the position of its output, what is cut out of it
 
@@ -118,7 +115,7 @@ def _threshold(operation: Operation) -> float | None:
         return None
     if operation.name == "round":
         return None if operation.options else HALF
-    if operation.name not in _COMPARES or len(operation.options) != 1:
+    if operation.name not in ORDERINGS or len(operation.options) != 1:
         return None
     try:
         return float(operation.options[0][1])

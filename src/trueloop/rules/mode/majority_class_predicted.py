@@ -29,6 +29,7 @@ the rare class, evaluations in the first 70 % of the run, and models that also p
 from typing import Final
 
 from trueloop.event import Place, RunEnded, StepProgram, Value
+from trueloop.event.operation_names import EQUALITIES
 from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity
 
@@ -38,7 +39,6 @@ STEPS: Final = 50
 RECENT: Final = 0.7  # of the run's steps: an earlier evaluation says nothing about the trained model
 RARE: Final = 8  # labels of the other class that were all missed
 MAJORITY: Final = 0.75
-_EQUALS: Final = ("eq", "__eq__", "ne", "__ne__")
 
 
 class MajorityClassPredicted(Rule, code="MOD107", severity=Severity.WARNING):
@@ -53,7 +53,7 @@ class MajorityClassPredicted(Rule, code="MOD107", severity=Severity.WARNING):
             return
         view, found = ProgramView(event), dict[Place | None, list[tuple[Value, Value]]]()
         for operation, prediction, target in view.comparisons:
-            if operation.name in _EQUALS:
+            if operation.name in EQUALITIES:
                 found.setdefault(operation.place, []).append((view.values[prediction], view.values[target]))
         self._last |= {place: (event, pairs) for place, pairs in found.items()}
 

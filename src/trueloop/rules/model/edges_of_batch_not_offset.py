@@ -31,6 +31,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from trueloop.event import Operation, Place, RunEnded, StepProgram
+from trueloop.event.operation_names import JOINS
 from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, on_line
 
@@ -142,6 +143,6 @@ def _joined(view: ProgramView, index: int) -> Place | None:
     """The line that joined the edges, if it ran in the recorded step."""
     for value in view.behind(index):
         maker = view.maker(value)
-        if maker is not None and maker.name in ("cat", "concat", "concatenate", "stack"):
+        if maker is not None and maker.name in JOINS | {"stack"}:
             return maker.place
     return None

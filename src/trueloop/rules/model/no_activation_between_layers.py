@@ -28,13 +28,14 @@ layers, a head behind a backbone that ends in a linear layer, and anything betwe
 from typing import Final
 
 from trueloop.event import Operation, StepProgram
-from trueloop.rules.program_view import VIEWS, ProgramView
+from trueloop.event.operation_names import VIEWS
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["NoActivationBetweenLayers"]
 
 _LINEAR: Final = ("linear",)
-_NOTHING: Final = VIEWS | {"batch_norm", "dropout_", "feature_dropout"} - {"detach", "data"}
+_NOTHING: Final = (VIEWS | {"batch_norm", "dropout_", "feature_dropout"}) - {"detach", "data"}
 """Between the layers. Batch normalization is affine for each unit."""
 
 

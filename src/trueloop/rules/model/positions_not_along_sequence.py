@@ -27,15 +27,13 @@ whose first dimension is not certain to be the batch.
 """
 
 import re
-from typing import Final
 
 from trueloop.event import Operation, StepProgram
-from trueloop.rules.program_view import RANDOM, ProgramView
+from trueloop.event.operation_names import ANY_ADDITION, RANDOM
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["PositionsNotAlongSequence"]
-
-_ADDS: Final = frozenset({"add", "__add__", "__radd__", "__iadd__", "add_"})
 
 
 class PositionsNotAlongSequence(Rule, code="MDL112", severity=Severity.ERROR):
@@ -44,7 +42,7 @@ class PositionsNotAlongSequence(Rule, code="MDL112", severity=Severity.ERROR):
     def on_step_program(self, event: StepProgram) -> Findings:
         view = ProgramView(event)
         for operation in event.operations:
-            if operation.name not in _ADDS or operation.model < 0 or len(operation.inputs) != 2:
+            if operation.name not in ANY_ADDITION or operation.model < 0 or len(operation.inputs) != 2:
                 continue
             one, other = operation.inputs
             for data, table in ((one, other), (other, one)):

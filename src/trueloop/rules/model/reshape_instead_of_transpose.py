@@ -37,6 +37,7 @@ from math import prod
 from typing import Final
 
 from trueloop.event import InputsSummarized, MemoryOrder, Operation, Place, StepProgram
+from trueloop.event.operation_names import CONVOLUTIONS
 from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Finding, Findings, Rule, Severity, statement_at
 from trueloop.usercode.source import called_name, calls_in, source_of
@@ -44,7 +45,6 @@ from trueloop.usercode.source import called_name, calls_in, source_of
 __all__ = ["ReshapeInsteadOfTranspose"]
 
 _RESHAPES: Final = ("view", "reshape")
-_CONVOLUTIONS: Final = ("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
 _KEEPS: Final = frozenset({
     "relu", "relu_", "gelu", "silu", "leaky_relu", "elu", "tanh", "sigmoid", "batch_norm", "group_norm", "dropout",
     "instance_norm", "interpolate", "max_pool1d", "max_pool2d", "avg_pool1d", "avg_pool2d", "adaptive_avg_pool1d",
@@ -154,7 +154,7 @@ def _cuts_rows_of_channels(view: ProgramView, operation: Operation) -> bool:
         maker = view.maker(value)
         if maker is None or not maker.inputs or view.values[value].shape[:2] != shape[:2]:
             return False
-        if maker.name in _CONVOLUTIONS:
+        if maker.name in CONVOLUTIONS:
             return len(before) == int(maker.name[-2]) + 2
         if maker.name not in _KEEPS:
             return False

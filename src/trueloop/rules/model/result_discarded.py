@@ -30,6 +30,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from trueloop.event import Operation, Place, StepProgram
+from trueloop.event.operation_names import SHAPES
 from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Finding, Findings, Rule, Severity, statement_at
 from trueloop.usercode.source import Source, called_name, source_of
@@ -41,20 +42,18 @@ _TENSOR_ONLY: Final = frozenset({
     "log_softmax", "type_as", "scatter_add", "index_add", "index_copy", "logical_not",
 })  # fmt: skip
 """Methods of tensors that hardly anything else has."""
-_PURE: Final = _TENSOR_ONLY | frozenset({
-    "to", "float", "double", "half", "bfloat16", "long", "int", "bool", "cpu", "cuda", "detach", "clip", "fill", "abs",
-    "add", "sub", "mul", "div", "pow", "exp", "log", "sqrt", "neg", "round", "floor", "ceil", "sign", "relu", "sigmoid",
-    "tanh", "softmax", "normalize", "dropout", "transpose", "permute", "view", "reshape", "flatten", "squeeze", "t",
-    "contiguous", "flip", "roll", "scatter", "where", "sort", "gather", "cumsum", "repeat", "expand", "masked_select",
-    "zero", "tril", "triu", "fliplr", "flipud", "rot90", "renorm", "lerp", "addcmul", "gelu", "pad", "interpolate",
-    "layer_norm", "swapaxes", "movedim", "narrow", "index_select", "diff", "square", "rsqrt", "reciprocal",
+_VIEWS: Final = SHAPES | {
+    "detach", "transpose", "permute", "t", "expand", "swapaxes", "movedim", "narrow",
+}  # fmt: skip
+_PURE: Final = _TENSOR_ONLY | _VIEWS | {
+    "to", "float", "double", "half", "bfloat16", "long", "int", "bool", "cpu", "cuda", "clip", "fill", "abs", "add",
+    "sub", "mul", "div", "pow", "exp", "log", "sqrt", "neg", "round", "floor", "ceil", "sign", "relu", "sigmoid",
+    "tanh", "softmax", "normalize", "dropout", "contiguous", "flip", "roll", "scatter", "where", "sort", "gather",
+    "cumsum", "repeat", "masked_select", "zero", "tril", "triu", "fliplr", "flipud", "rot90", "renorm", "lerp",
+    "addcmul", "gelu", "pad", "interpolate", "layer_norm", "index_select", "diff", "square", "rsqrt", "reciprocal",
     "true_divide", "subtract", "multiply", "divide", "maximum", "minimum", "bitwise_not", "one_hot", "remainder",
-})  # fmt: skip
+}  # fmt: skip
 """Functions that compute a tensor and do nothing else."""
-_VIEWS: Final = frozenset({
-    "detach", "transpose", "permute", "view", "reshape", "flatten", "squeeze", "unsqueeze", "t", "expand", "swapaxes",
-    "movedim", "narrow",
-})  # fmt: skip
 _NUMPY: Final = frozenset({
     "clip", "nan_to_num", "where", "sort", "flip", "roll", "squeeze", "transpose", "expand_dims", "concatenate",
     "append", "reshape", "log1p", "swapaxes", "moveaxis", "round", "delete", "tile", "repeat", "divide", "subtract",

@@ -31,14 +31,13 @@ from collections import defaultdict
 from typing import Final
 
 from trueloop.event import Operation, Place, RunEnded, StepProgram
+from trueloop.event.operation_names import RECURRENT, TRANSPOSES
 from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["SequenceLayerOverBatch"]
 
 _ATTENTION: Final = "multi_head_attention_forward"
-_RECURRENT: Final = ("lstm", "gru", "rnn_tanh", "rnn_relu")
-_TRANSPOSES: Final = ("transpose", "permute", "swapaxes", "movedim")
 RESIZED: Final = 4  # batches of training and evaluation differ that much in size; sequences hardly do
 PROGRAMS: Final = 3  # training steps with one size
 _BATCH_FIRST: Final = 8  # position of batch_first among the arguments of a recurrent operation
@@ -81,7 +80,7 @@ class SequenceLayerOverBatch(Rule, code="MDL113", severity=Severity.ERROR):
         maker = view.maker(operation.inputs[0])
         masks = [view.values[i] for i in operation.inputs if view.values[i].origin != "parameter"]
         masked = any(value.shape in ((shape[0], shape[0]), (shape[1], shape[0])) for value in masks)
-        if operation.name != _ATTENTION or masked or (maker is not None and maker.name in _TRANSPOSES):
+        if operation.name != _ATTENTION or masked or (maker is not None and maker.name in TRANSPOSES):
             self._clear.add(operation.place)
             return
         self._event = view.program
@@ -110,7 +109,7 @@ class SequenceLayerOverBatch(Rule, code="MDL113", severity=Severity.ERROR):
 
 
 def _is_time_first(view: ProgramView, operation: Operation) -> bool:
-    if operation.name in _RECURRENT:
+    if operation.name in RECURRENT:
         return view.option(operation, "batch_first", _BATCH_FIRST) == "False"
     return operation.name == _ATTENTION
 

@@ -28,7 +28,8 @@ only select rows, targets, random masks, and values that are constant before or 
 from typing import Final
 
 from trueloop.event import Operation, Place, RunEnded, StepProgram
-from trueloop.rules.program_view import RANDOM, ProgramView
+from trueloop.event.operation_names import RANDOM
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["VariationRoundedAway"]

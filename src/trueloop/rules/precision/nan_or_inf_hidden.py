@@ -36,6 +36,7 @@ import math
 from typing import Final
 
 from trueloop.event import Backward, LogFiltered, LossHidden, Place
+from trueloop.event.operation_names import FINITE_CHECKS
 from trueloop.rules.rule import Findings, Rule, Severity, facts, statement_at
 from trueloop.usercode.rewrite import block_of, trains
 from trueloop.usercode.source import Source, called_name, calls_in
@@ -43,15 +44,14 @@ from trueloop.usercode.source import Source, called_name, calls_in
 __all__ = ["NanOrInfHidden"]
 
 ENOUGH: Final = 2  # Times: a single one may be an accident
-QUESTIONS: Final = ("isnan", "isinf", "isfinite")
 REPLACERS: Final = ("where", "masked_fill", "nan_to_num", "nan_to_num_")
 SILENT: Final = (
     "zero_grad", "empty_cache", "update", "collect", "zeros", "zeros_like", "tensor", "nan_to_num", "detach", "clone",
 )  # fmt: skip
 """Calls in a guard that show nothing."""
 ARITHMETIC: Final = (
-    *QUESTIONS, *REPLACERS, *SILENT, "item", "backward", "scale", "float", "bool", "any", "all", "sum", "mean", "abs",
-    "squeeze", "view", "logical_not", "clip_grad_norm_", "clip_grad_value_", "unscale_", "step",
+    *FINITE_CHECKS, *REPLACERS, *SILENT, "item", "backward", "scale", "float", "bool", "any", "all", "sum", "mean",
+    "abs", "squeeze", "view", "logical_not", "clip_grad_norm_", "clip_grad_value_", "unscale_", "step",
 )  # fmt: skip
 """Calls with a loss that do not show its value."""
 
@@ -128,7 +128,7 @@ def _asks_elsewhere(source: Source, statement: ast.stmt) -> bool:
     """Another line of the function also tests for NaN, and may report it there."""
     around = source.enclosing_function(statement.lineno) or source.tree
     own = set(calls_in(statement))
-    return any(called_name(call) in QUESTIONS for call in calls_in(around) if call not in own)
+    return any(called_name(call) in FINITE_CHECKS for call in calls_in(around) if call not in own)
 
 
 # -- guards --
@@ -139,7 +139,7 @@ def _guard_for(source: Source, statement: ast.stmt) -> ast.If | None:
     if isinstance(statement, ast.If):
         return statement if _asks(statement.test) else None
     known = _assigned(statement)
-    asked = any(called_name(call) in QUESTIONS for call in calls_in(statement))
+    asked = any(called_name(call) in FINITE_CHECKS for call in calls_in(statement))
     for behind in _following(source, statement):
         names = _names(behind.test) if isinstance(behind, ast.If) else set()
         if isinstance(behind, ast.If) and names & known and (asked or _asks(behind.test)):
@@ -162,7 +162,7 @@ def _asks(test: ast.expr) -> bool:
     compared = (node for node in ast.walk(test) if isinstance(node, ast.Compare))
     unequal = (node for node in compared if isinstance(node.ops[0], (ast.NotEq, ast.Eq)))
     with_itself = any(ast.dump(node.left) == ast.dump(node.comparators[0]) for node in unequal)
-    return with_itself or any(called_name(call) in QUESTIONS for call in calls_in(test))
+    return with_itself or any(called_name(call) in FINITE_CHECKS for call in calls_in(test))
 
 
 def _is_silent(source: Source, guard: ast.If) -> bool:
