@@ -87,7 +87,9 @@ mutants: .venv/ready  ## one operator or constant of our own code changed at a t
 evidence: .venv/ready  ## every claim and every proof of tune, also the slow ones; the readiness note of every bundled recipe against the run's files
 	$(BIN)/python -m pytest -n 2 tests/claims tests/op_claims tests/optimizer_claims tests/readiness tests/healthy tests/tune tests/cli/test_tune.py tests/cli/test_probe.py tests/cli/test_profile.py tests/kernels -m 'long or not long'
 
-reports: .venv/ready  ## SARIF, Kubernetes and KServe files by their published schemas (MIRROR=folder of checkouts), the HTML page in a real browser
+reports: .venv/ready  ## SARIF, Kubernetes and KServe files by their published schemas (MIRROR=folder of checkouts), a task as SkyPilot reads it, the HTML page in a real browser
+	test -x .venv-skypilot/bin/python || $(PYTHON) -m venv .venv-skypilot
+	.venv-skypilot/bin/pip install --quiet --disable-pip-version-check skypilot
 	TRUELOOP_MIRROR=$(MIRROR) $(BIN)/python -m pytest tests/report/test_published.py tests/parallel/test_submit_schema.py tests/serve/test_manifests.py -m long -rs
 
 frameworks: .venv/ready  ## Lightning, Hugging Face Trainer, Accelerate, Ignite under check, in their own environment

@@ -65,7 +65,7 @@ def ranked(patch: pytest.MonkeyPatch, number: int = 0, world: int = 1, **more: s
         (["launch", "--nproc", "2", "--", "train", "digits", "--set", "batch=0"], "batch"),
         (["launch", "--nproc", "2", "--", "resume", "runs/nothing"], "holds no run"),
         (["launch", "--output", "job.sh", "--", "train", "digits"], "add --print"),
-        (["launch", "--print", "pbs", "--", "train", "digits"], "Known: slurm, kubernetes, torchrun"),
+        (["launch", "--print", "pbs", "--", "train", "digits"], "Known: slurm, kubernetes, skypilot, torchrun"),
         (["launch", "--print", "slurm", "--nproc", "0", "--", "train", "digits"], "Nothing was written"),
         (["train", "digits", "--nproc", "0"], "at least one process is needed"),
         (["train", "digits", "--nproc", "2", "--set", "epocs=1"], "epochs"),
@@ -507,5 +507,5 @@ def test_help_names_the_ways_to_launch(capsys: Captured) -> None:
     assert left.value.code == 0
     said = " ".join(capsys.readouterr().out.split())
     assert all(
-        word in said for word in ("--nnodes", "--rendezvous", "--restarts", "--print", "slurm | kubernetes | torchrun")
+        word in said for word in ("--nnodes", "--rendezvous", "--restarts", "--print", "slurm | kubernetes | skypilot")
     )

@@ -490,6 +490,7 @@ def test_each_target_says_how_it_is_submitted() -> None:
     assert {target: words.rpartition(": ")[2].split()[0] for target, words in said.items()} == {
         "slurm": "sbatch",
         "kubernetes": "kubectl",
+        "skypilot": "sky",
         "torchrun": "bash",
     }
 

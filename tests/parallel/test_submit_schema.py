@@ -1,11 +1,13 @@
-"""Files to submit by a schema: ours, of the fields that we write, always; and the published one of Kubernetes, where a
-checkout of it is at hand (`make reports MIRROR=folder`). Slurm publishes none: its options are listed here."""
+"""Files to submit by a schema: ours, of the fields that we write, always; the published one of Kubernetes, where a
+checkout of it is at hand (`make reports MIRROR=folder`), and SkyPilot's own reader, in its own environment. Slurm
+publishes none: its options are listed here."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import subprocess
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -137,6 +139,71 @@ def test_every_directive_is_an_option_of_sbatch_with_a_value_that_it_takes(job: 
         assert later or re.fullmatch(SBATCH[option], value), line
     first_command = next(number for number, line in enumerate(lines) if line and not line.startswith("#"))
     assert all(lines.index(line) < first_command for line in directives), "sbatch reads none after the first command"
+
+
+# -- SkyPilot --
+
+TASK = exactly(
+    name=NAME,
+    num_nodes=COUNT,
+    resources={"anyOf": [exactly(cpus=TEXT, job_recovery={}), exactly(accelerators=TEXT, job_recovery={})]},
+    workdir=TEXT,
+    volumes={"type": "object", "additionalProperties": TEXT, "minProperties": 1},
+    setup=TEXT,
+    run=TEXT,
+)
+SKYPILOT = Path(__file__).parent.parent.parent / ".venv-skypilot" / "bin" / "python"
+READS = """
+import sys, sky
+task = sky.Task.from_yaml(sys.argv[1])
+print(task.name, task.num_nodes, len(task.resources))
+"""
+
+
+@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
+def test_a_task_of_skypilot_has_fields_that_we_know(job: Job) -> None:
+    task = yaml.safe_load(written_for("skypilot", job))
+    jsonschema.validate(task, TASK)
+    assert task["resources"]["job_recovery"] == {"max_restarts_on_errors": job.restarts}
+
+
+@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
+def test_skypilot_starts_one_launcher_a_node_with_the_words_as_they_were(job: Job, tmp_path: Path) -> None:
+    """Its `run` is executed, with a launcher that prints its words."""
+    (tmp_path / "trueloop").write_text("#!/bin/bash\nreadlink runs; printf '%s\\n' \"$@\"\n", encoding="utf-8")
+    (tmp_path / "trueloop").chmod(0o755)
+    environment = {
+        "PATH": f"{tmp_path}:/usr/bin:/bin",
+        "SKYPILOT_NODE_RANK": "1",
+        "SKYPILOT_TASK_ID": "sky-1",
+        "SKYPILOT_NODE_IPS": "10.0.0.1\n10.0.0.2",
+    }
+    script = yaml.safe_load(written_for("skypilot", job))["run"].replace("/shared", str(tmp_path / "shared"))
+    done = subprocess.run(
+        ["bash"], input=script, env=environment, cwd=tmp_path, text=True, capture_output=True, check=True, timeout=60
+    )
+    folder, *words = done.stdout.splitlines()
+    assert folder == str(tmp_path / "shared" / "runs")
+    assert words[words.index("--") + 1 :] == list(job.command[2:] if job.command[0] == "-m" else job.command)
+    if job.nnodes > 1:
+        assert words[words.index("--node-rank") + 1] == "1"
+        assert words[words.index("--rendezvous") + 1] == "10.0.0.1:29500"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
+def test_skypilot_reads_the_task(job: Job, tmp_path: Path) -> None:
+    if not SKYPILOT.is_file():
+        pytest.skip("SkyPilot is not installed: `make reports`")
+    (tmp_path / "task.yaml").write_text(written_for("skypilot", job), encoding="utf-8")
+    environment = {**os.environ, "HOME": str(tmp_path), "SKYPILOT_DISABLE_USAGE_COLLECTION": "1"}
+    environment.pop("PYTHONPATH", None)
+    done = subprocess.run(
+        [str(SKYPILOT), "-c", READS, "task.yaml"],
+        cwd=tmp_path, env=environment, text=True, capture_output=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [job.name, str(job.nnodes), "1"]
 
 
 # -- the published schema --

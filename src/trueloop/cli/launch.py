@@ -56,7 +56,7 @@ def launch(arguments: list[str]) -> int:
     if options.print is not None:
         return _print(options, command)
     if options.output is not None:
-        raise Misuse("--output needs --print. Nothing was run: add --print slurm, kubernetes or torchrun, or drop it.")
+        raise Misuse(f"--output needs --print. Nothing was run: add --print {' or '.join(TARGETS)}, or drop it.")
     refuse_inside()
     plan = planned(
         command,

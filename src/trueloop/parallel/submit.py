@@ -1,4 +1,4 @@
-"""A launch as a file to submit: for Slurm, Kubernetes or torchrun; FILL_IN marks what to fill in. No torch."""
+"""A launch as a file to submit: for Slurm, Kubernetes, SkyPilot or torchrun. FILL_IN marks what to fill in."""
 
 import json
 import re
@@ -53,7 +53,8 @@ class Job:
         return self.nproc if self.nproc.isdecimal() else "FILL_IN"
 
     def how_to_submit(self, target: str, file: str) -> str:
-        todo = {"slurm": f"sbatch {file}", "kubernetes": f"kubectl apply -f {file}", "torchrun": f"bash {file}"}[target]
+        todo = {"slurm": f"sbatch {file}", "kubernetes": f"kubectl apply -f {file}", "torchrun": f"bash {file}",
+                "skypilot": f"sky jobs launch {file}"}[target]  # fmt: skip
         return f"Look for FILL_IN, then: {todo}"
 
 
@@ -180,6 +181,36 @@ spec:
 """
 
 
+def _skypilot(job: Job) -> str:
+    resources = "cpus: 8+  # FILL_IN: cores of a node"
+    if job.gpus:
+        count = "" if job.gpus == "FILL_IN" else f":{job.gpus}"
+        resources = f"accelerators: FILL_IN{count}  # such as H100:8"
+    launch = _launch(job, '"$SKYPILOT_NODE_RANK"', f'"$first:{PORT}"').replace("\n", "\n  ")
+    return f"""\
+# {job.program} on {job.nnodes} node(s). Look for FILL_IN, then: sky jobs launch THIS_FILE
+name: {job.name}
+num_nodes: {job.nnodes}
+resources:
+  {resources}
+  job_recovery:  # lost nodes are always replaced; this counts programs that fail
+    max_restarts_on_errors: {job.restarts}
+workdir: .  # your code, copied to every node
+volumes:
+  /shared: FILL_IN  # a volume that all nodes may write (sky volumes apply): checkpoints are read by all processes
+setup: |
+  pip install trueloop
+run: |
+  set -euo pipefail
+  mkdir -p /shared/runs
+  ln -sfnT /shared/runs runs  # fails if your code has a folder `runs`: list it in .skyignore
+  # Names the launch: a recovered job keeps its ID, so `train` resumes its run instead of starting a new one.
+  export TRUELOOP_LAUNCH="skypilot-$SKYPILOT_TASK_ID"
+  first=$(echo "$SKYPILOT_NODE_IPS" | head -n 1)
+  exec {launch}
+"""
+
+
 def _torchrun(job: Job) -> str:
     words = [f"--nproc-per-node {job.nproc}", *([f"--max-restarts {job.restarts}"] if job.restarts else [])]
     meeting, fill = "--standalone", ""
@@ -207,4 +238,9 @@ exec "$PYTHON" -m torch.distributed.run {meeting} {" ".join(words)} {shlex.join(
 """
 
 
-TARGETS: Final[dict[str, Callable[[Job], str]]] = {"slurm": _slurm, "kubernetes": _kubernetes, "torchrun": _torchrun}
+TARGETS: Final[dict[str, Callable[[Job], str]]] = {
+    "slurm": _slurm,
+    "kubernetes": _kubernetes,
+    "skypilot": _skypilot,
+    "torchrun": _torchrun,
+}
