@@ -110,6 +110,10 @@ def rain(rng: numpy.random.Generator) -> Numbers:
     return rng.gamma(4.0, 80.0, 300)  # millimetres a year
 
 
+def prices(rng: numpy.random.Generator) -> Numbers:
+    return numpy.exp(rng.normal(10.25, 0.6, 900)).clip(2500, 140_000).round()
+
+
 def warmth(rng: numpy.random.Generator) -> Numbers:
     return rng.normal(12.0, 8.0, 300)
 
@@ -131,6 +135,13 @@ def warmth(rng: numpy.random.Generator) -> Numbers:
             "wrapped",
             drawn(0).gamma(6, 18, 400).round().clip(0, 255).astype("uint8").astype("int8"),
             drawn(1).gamma(6, 18, 400).round().clip(0, 255),
+        ),
+        ("wrapped", prices(drawn(0)).astype("int64").astype("int16"), prices(drawn(1))),
+        ("wrapped", (2 * prices(drawn(0))).astype("int64").astype("uint16"), (2 * prices(drawn(1))).clip(0, 260_000)),
+        (
+            "wrapped",
+            drawn(0).normal(230, 30, 400).round().astype("int64").astype("uint8"),
+            drawn(1).normal(230, 30, 400).round(),
         ),
         ("direction", numpy.sort(rain(drawn(0))), -numpy.sort(-rain(drawn(1)))),
     ],
@@ -157,6 +168,11 @@ def test_numbers_that_differ(kind: str, first: Numbers, second: Numbers) -> None
         (drawn(0).normal(10, 60, 300).round(), numpy.abs(drawn(1).normal(10, 90, 300)).round()),
         (drawn(0).integers(-128, 128, 300), drawn(1).integers(0, 128, 300)),
         (drawn(0).integers(-30, 90, 300), drawn(1).integers(0, 180, 300)),
+        (drawn(0).integers(0, 256, 300), drawn(1).integers(0, 1024, 300)),  # counts of 8 bits and of 10
+        (drawn(0).integers(0, 65536, 300), drawn(1).integers(0, 250_000, 300)),  # ids of two sizes
+        (drawn(0).integers(-32768, 32768, 300), drawn(1).integers(0, 130_000, 300)),
+        (drawn(0).normal(230, 30, 400).round().clip(0, 255), drawn(1).normal(230, 30, 400).round()),  # clipped
+        (drawn(0).gamma(4, 30, 400).round().clip(0, 250), drawn(1).gamma(4, 60, 400).round().clip(0, 900)),
     ],
 )
 def test_numbers_of_two_samples(first: Numbers, second: Numbers) -> None:

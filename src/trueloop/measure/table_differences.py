@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections import Counter
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any, Final, NamedTuple
 
 import numpy
@@ -38,6 +38,8 @@ COARSE: Final = 15  # whole numbers that are left of a measured quantity
 PART: Final = 0.1  # of the rows
 OFTEN: Final = 0.2
 WRAPPED: Final = (2.0**8, 2.0**16)  # numbers that 8 and 16 bits count
+FULL: Final = 0.9  # of the range is reached
+TURNS: Final = 4  # ranges of the bits that a column reaches over
 BEYOND: Final = 0.05  # of the values: those that do not fit
 DIFFERENT: Final = 0.5  # distance of two distributions (Kolmogorov-Smirnov)
 EQUAL: Final = 0.12
@@ -220,9 +222,13 @@ def _wrapped(a: Floats, b: Floats) -> Difference | None:
     numbers with fractions, some of them negative, that were stored in unsigned integers."""
     if a.min() >= 0:
         turned = None if b.min() >= 0 else _wrapped(b, a)
-        return None if turned is None else turned._replace(here=turned.there, there=turned.here)
+        turned = turned or (_began_anew(b, a) if a.max() > b.max() else None)
+        found = None if turned is None else turned._replace(here=turned.there, there=turned.here)
+        return found or _began_anew(a, b)
     if b.min() < 0 or not _whole(b):
         return None
+    if found := _began_anew(a, b):
+        return found
     cast = not _whole(a)  # fractions are cut off first
     a = numpy.trunc(a) if cast else a
     for numbers in WRAPPED:
@@ -234,11 +240,37 @@ def _wrapped(a: Floats, b: Floats) -> Difference | None:
         gap = reach < numbers / 4 and not ((b > reach) & (b < numbers - reach)).any()
         slack = 1.4 * (1 / len(a) + 1 / len(b)) ** 0.5  # two samples of one population are closer than this
         near = NEAR + slack
-        if (gap or not cast) and distance(a % numbers, b) < near and distance(a, b) > (1 if cast else 2) * near:
+        if (
+            (gap or not cast)
+            and distance(a % numbers, b % numbers) < near
+            and distance(a, b) > (1 if cast else 2) * near
+        ):
             bits = "8 bits" if numbers == WRAPPED[0] else "16 bits"
             return Difference(
                 "wrapped", "", f"{(a < 0).mean():.0%} negative values", f"values up to {b.max():g}", 0.0, bits
             )
+    return None
+
+
+def _began_anew(a: Floats, b: Floats) -> Difference | None:
+    """Whole numbers of which those that are too large for 8 or 16 bits begin at the other end again, perhaps several
+    times, in the first file only."""
+    if b.min() < 0 or not _whole(a) or not _whole(b):
+        return None
+    for numbers, share in product(WRAPPED, (0.0, 0.5)):
+        low = -share * numbers
+        high = low + numbers
+        full = a.min() >= low and low + FULL * numbers <= a.max() < high and (a.min() < 0) == (low < 0)
+        if not full or (b >= numbers).mean() < BEYOND or b.max() >= TURNS * numbers:
+            continue
+        near = NEAR + 1.4 * (1 / len(a) + 1 / len(b)) ** 0.5
+        unit = b * ((a.max() - a.min()) / b.max()) + a.min()
+        if distance(a, (b - low) % numbers + low) < near and min(
+            distance(a, other) for other in (b, unit, b.clip(low, high - 1))
+        ) > 2 * near:  # fmt: skip
+            bits = "8 bits" if numbers == WRAPPED[0] else "16 bits"
+            here = f"{(a < 0).mean():.0%} negative values" if low else f"values up to {a.max():g}"
+            return Difference("wrapped", "", here, f"values up to {b.max():g}", 0.0, bits)
     return None
 
 

@@ -230,7 +230,7 @@ _SENTENCES: Final[dict[str, tuple[str, str]]] = {
     "wrapped": (
         "Column `{column}` seems to have wrapped around in integers of {units}: `{file}` has {here}, `{other}` has "
         "{there}; without the wrap both have one distribution.",
-        "Write the file again with a larger integer type (int32), or add 2**8 or 2**16 to the values below 0.",
+        "Write the file again with a larger integer type (int32): what is stored is too low by 2**8 or 2**16, or more.",
     ),
     "overflowed": (
         "`{column}` in `{file}` seems to have overflowed integers of {units}: {here}{beside}. Loud or bright places "
