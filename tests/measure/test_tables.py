@@ -140,8 +140,8 @@ def warmth(rng: numpy.random.Generator) -> Numbers:
         ("wrapped", (2 * prices(drawn(0))).astype("int64").astype("uint16"), (2 * prices(drawn(1))).clip(0, 260_000)),
         (
             "wrapped",
-            drawn(0).normal(230, 30, 400).round().astype("int64").astype("uint8"),
-            drawn(1).normal(230, 30, 400).round(),
+            drawn(0).normal(250, 30, 400).round().astype("int64").astype("uint8"),
+            drawn(1).normal(250, 30, 400).round(),
         ),
         ("direction", numpy.sort(rain(drawn(0))), -numpy.sort(-rain(drawn(1)))),
     ],
