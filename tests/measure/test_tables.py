@@ -236,6 +236,33 @@ def test_single_files() -> None:
     assert not single_file(healthy)
 
 
+@pytest.mark.parametrize("decimals", [1, 2, 3])
+def test_values_that_lost_their_decimal_point(decimals: int) -> None:
+    values = (drawn(0).normal(12, 1.5, 1000) / 10 ** (decimals - 1)).round(decimals)
+    lost = numpy.where(drawn(1).random(1000) < 0.03, values * 10**decimals, values).round(decimals)
+    (found,) = single_file(table(c=lost))
+    assert (found.kind, found.units) == ("point", f"{10**decimals:,}")
+    assert not single_file(table(c=values))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        numpy.where(drawn(1).random(900) < 0.03, 999.0, drawn(0).normal(12, 1.5, 900).round(1)),  # a sentinel
+        numpy.where(
+            drawn(1).random(900) < 0.05, drawn(2).integers(50, 400, 900), drawn(0).normal(12, 1.5, 900).round(1)
+        ),
+        drawn(0).lognormal(2, 1.2, 900).round(1),  # a long tail
+        numpy.where(drawn(0).random(900) < 0.1, drawn(1).gamma(4, 40, 900).round(), drawn(2).gamma(4, 4, 900).round(1)),
+        drawn(0).normal(120, 15, 900),  # no decimals to lose
+        drawn(0).integers(80, 160, 900).astype(float),
+    ],
+    ids=["sentinel", "others", "tail", "gauges", "floats", "whole"],
+)
+def test_large_values_that_did_not_lose_a_point(values: Numbers) -> None:
+    assert not single_file(table(c=values))
+
+
 # -- relations --
 
 

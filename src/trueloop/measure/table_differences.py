@@ -9,6 +9,8 @@ from typing import Any, Final, NamedTuple
 import numpy
 from numpy.typing import NDArray
 
+from trueloop.measure.distributions import distance
+from trueloop.measure.lost_points import lost_points
 from trueloop.measure.tables import Table, Values
 
 __all__ = ["Difference", "differences", "distance", "group_differences", "mostly", "single_file"]
@@ -82,7 +84,8 @@ def group_differences(table: Table, rows: NDArray[numpy.int64], others: NDArray[
 
 
 def single_file(table: Table) -> list[Difference]:
-    """What needs no second file: dates that sort wrongly as text or have the day first, numbers that float32 rounds."""
+    """What needs no second file: dates that sort wrongly as text or have the day first, numbers that float32 rounds
+    or that lost their decimal point."""
     found = []
     for column in table.columns:
         if column.words is not None and column.kind != "digest" and not table.lines:
@@ -94,6 +97,9 @@ def single_file(table: Table) -> list[Difference]:
                 found.append(Difference(first[0], column.name, first[1], ""))
         elif column.numbers is not None and column.kind in ("text", "float64"):
             values = column.numbers[numpy.isfinite(column.numbers)]
+            if (lost := lost_points(values)) is not None:
+                found.append(Difference("point", column.name, f"{lost.share:.1%} of the values, {_range(lost.large)}",
+                                        _range(lost.usual), 0.0, f"{10**lost.decimals:,}"))  # fmt: skip
             exact, left = (len(numpy.unique(v)) for v in (values, values.astype(numpy.float32)))
             if len(values) >= LEAST and not _whole(values) and left < exact / 2 and numpy.abs(values).max() > 2**24:
                 found.append(Difference("precision", column.name, f"{exact:,} different values around {values[0]:.10g}",
@@ -101,6 +107,10 @@ def single_file(table: Table) -> list[Difference]:
         elif column.numbers is not None and column.kind == "float32":
             found += _collapsed(column.name, column.numbers)
     return found
+
+
+def _range(ends: tuple[float, float]) -> str:
+    return f"{ends[0]:g} to {ends[1]:g}"
 
 
 def _collapsed(name: str, values: Floats) -> list[Difference]:
@@ -487,13 +497,3 @@ def _top(values: Floats) -> float:
 def mostly(values: Floats) -> str:
     low, high = numpy.quantile(values, (0.05, 0.95))
     return f"mostly {low:.4g} to {high:.4g}"
-
-
-def distance(a: Floats, b: Floats) -> float:
-    """Kolmogorov-Smirnov: the largest difference of the two cumulative distributions."""
-    points = numpy.concatenate([a, b])
-    return float(numpy.abs(_below(a, points) - _below(b, points)).max())
-
-
-def _below(values: Floats, points: Floats) -> Floats:
-    return numpy.searchsorted(numpy.sort(values), points, side="right") / len(values)

@@ -11,7 +11,8 @@ from typing import Final
 import numpy
 from numpy.typing import NDArray
 
-from trueloop.measure.table_differences import Difference, distance, mostly
+from trueloop.measure.distributions import distance
+from trueloop.measure.table_differences import Difference, mostly
 from trueloop.measure.tables import Table
 
 __all__ = ["conversions", "in_two_units"]

@@ -6,13 +6,13 @@ The data files that the script opened (csv and other text, npz, npy, json) are r
 compared, column by column, whatever the script does with them. A column of one name, in two files with the same columns
 or in two parts of one file (by site, by desk), has different units, codes that begin at 0 and at 1, fractions and
 percent, a decimal comma, a different separator or date format, names with and without leading zeros, a constant where
-it varied, integers that wrapped around (in a signal or a picture, neighbors contradict them), large numbers that
-float32 rounds to their neighbors, dates with day and month exchanged, a time that runs backward, two codes that mean
-the opposite of one another, signals of a different sample rate, or its columns are in a different order and the script
-reads them by position. Or each file has numbered the values of a column for itself: the means of another column over
-the rows of a code differ between the files, and agree once the codes are matched. Or a column gives a label of 0 and 1
-away in one file and says nothing about it in the other, where the other columns relate to the label as before: it was
-probably filled after the outcome was known.
+it varied, integers that wrapped around (in a signal or a picture, neighbors contradict them), values without their
+decimal point, large numbers that float32 rounds to their neighbors, dates with day and month exchanged, a time that
+runs backward, two codes that mean the opposite of one another, signals of a different sample rate, or its columns are
+in a different order and the script reads them by position. Or each file has numbered the values of a column for itself:
+the means of another column over the rows of a code differ between the files, and agree once the codes are matched. Or a
+column gives a label of 0 and 1 away in one file and says nothing about it in the other, where the other columns relate
+to the label as before: it was probably filled after the outcome was known.
 
 Why it hurts
 ------------
@@ -266,6 +266,12 @@ _SENTENCES: Final[dict[str, tuple[str, str]]] = {
         "The dates in column `{column}` of `{file}` have the month first ({here}), and the script reads the day first: "
         "in dates up to the 12th of a month, day and month are exchanged.",
         "Read them with the one format that fits: `datetime.strptime(text, '%m/%d/%Y')`; let the others fail.",
+    ),
+    "point": (
+        "Column `{column}` of `{file}` seems to have lost decimal points: {here}, where the others are {there}; "
+        "divided by {units} they have the same distribution.",
+        "Write the file again from its source. Scale the column after that: a few such values decide its mean and its "
+        "standard deviation.",
     ),
     "precision": (
         "Column `{column}` of `{file}` needs more digits than float32 has: {here}; read as float32, {there}.",
