@@ -1,5 +1,6 @@
 """How much memory and time the opening of a file may take, by its size."""
 
+import math
 import resource
 from dataclasses import dataclass
 from typing import Final, Self
@@ -15,7 +16,8 @@ _LIBRARIES: Final = 32 << 30  # Address space: libraries of CUDA take much of it
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`seconds` are those of a processor; on a busy machine a reader may take three times as long."""
+    """`seconds` are those of a processor; on a busy machine a reader may take three times as long. Infinite: each
+    question has a limit of its own."""
 
     memory: int
     seconds: float
@@ -33,7 +35,7 @@ class Limits:
 
     def apply(self) -> None:
         """To this process, for good."""
-        seconds = max(1, int(self.seconds))
+        seconds = max(1, int(self.seconds)) if self.seconds < math.inf else resource.RLIM_INFINITY
         for what, most in (
             (resource.RLIMIT_DATA, self.memory),
             (resource.RLIMIT_AS, self.memory + _LIBRARIES),
