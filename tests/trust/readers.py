@@ -142,7 +142,7 @@ def claim(file: BinaryIO, out: Any, questions: BinaryIO) -> None:
 
 def deaf(file: BinaryIO, out: Any, questions: BinaryIO) -> None:
     """Says that it is open, and reads nothing."""
-    out.write(struct.pack("<Q", 1) + b"+")
+    out.write(struct.pack("<Q", 16) + b"+".ljust(16))
     out.flush()
     time.sleep(3600)
 

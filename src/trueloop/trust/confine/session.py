@@ -5,7 +5,8 @@
     session.close()
 
 The function is called there with the file, an output, `questions` and the options; it answers with `conversation`.
-Each message is its length in 8 bytes, then the message. An answer begins with `+`, or with `-` before an error.
+Each message is its length in 8 bytes, then the message. An answer begins with `+`, or with `-` before an error, in 16
+bytes.
 """
 
 import fcntl
@@ -31,6 +32,7 @@ ERROR: Final = 1 << 16  # Bytes of an error
 AT_ONCE: Final = 1 << 20  # Bytes that a pipe holds, where the system allows it: fewer changes of processes
 ENDING: Final = 10.0  # Seconds that a process which closed its pipe may take to end
 _LENGTH: Final = struct.Struct("<Q")
+_GOOD, _BAD = b"+".ljust(16), b"-".ljust(16)  # What follows is aligned
 Bytes = bytes | bytearray | memoryview
 
 
@@ -107,12 +109,12 @@ class Session:
 
     def _answer(self, until: float) -> memoryview:
         (size,) = _LENGTH.unpack(self._read(_LENGTH.size, until))
-        if not 1 <= size <= MOST:
+        if not len(_GOOD) <= size <= MOST:
             raise _Lost(f"gave an answer of {size:,} bytes; at most {MOST:,} are allowed")
         answer = memoryview(self._read(size, until))
-        if answer[:1] == b"+":
-            return answer[1:]
-        raise failure_of(bytes(answer[1:ERROR]), self.limits)
+        if answer[: len(_GOOD)] == _GOOD:
+            return answer[len(_GOOD) :]
+        raise failure_of(bytes(answer[len(_BAD) : ERROR]), self.limits)
 
     def _read(self, size: int, until: float) -> bytearray:
         """Grows with what arrives: the size was only claimed."""
@@ -162,13 +164,14 @@ def _close(worker: Worker, handles: Sequence[int], process: int) -> None:
 
 def conversation(questions: BinaryIO, out: Any, answer: Callable[[memoryview], Sequence[Bytes]]) -> None:
     """Says that the file is open, then answers each question, until there are no more. `out`: of the reader."""
-    _send(out, [b"+"])
+    _send(out, [_GOOD])
     while length := questions.read(_LENGTH.size):
-        asked = questions.read(*_LENGTH.unpack(length))
+        asked = bytearray(*_LENGTH.unpack(length))  # which can be written: torch takes no other
+        questions.readinto(asked)  # type: ignore[attr-defined]
         try:
-            parts: Sequence[Bytes] = [b"+", *answer(memoryview(asked))]
+            parts: Sequence[Bytes] = [_GOOD, *answer(memoryview(asked))]
         except Exception as error:  # noqa: BLE001 - whatever a malformed file makes a runtime raise is the answer
-            parts = [b"-", failure(error)]
+            parts = [_BAD, failure(error)]
         _send(out, parts)
 
 

@@ -109,7 +109,7 @@ def _answer(asked: dict[str, Any], given: int, answer: int, *questions: int) -> 
     with os.fdopen(given, "rb") as file, os.fdopen(answer, "wb") as out:
         reader: Reader = getattr(import_module(asked["module"]), asked["function"])
         checked = _Answer(out)
-        more = {"questions": os.fdopen(each, "rb") for each in questions}
+        more = {"questions": os.fdopen(questions[0], "rb")} if questions else {}
         try:
             reader(file, checked, **more, **asked["options"])
         except BaseException as error:  # noqa: BLE001 - whatever a malformed file makes a reader raise is the answer
