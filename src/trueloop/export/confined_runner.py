@@ -36,6 +36,7 @@ MEMORY: Final = 4 << 30  # Bytes, and 4 times the file's size
 SECONDS: Final = 300.0  # To open it; a runtime optimizes the graph
 CALL: Final = 300.0  # Seconds for one batch
 TRUST: Final = "If you trust its author, add --trust."
+READER: Final = f"{__name__}:answer_batches"
 _DTYPE: Final = re.compile(r"[<|][biufc](1|2|4|8|16|32)")
 _ALIGNED: Final = 16  # Bytes: arrays are read where they lie
 _SIZE: Final = struct.Struct("<Q")
@@ -75,7 +76,7 @@ class ConfinedRunner(Runner):
         os.lseek(handle, 0, os.SEEK_SET)
         limits = Limits.of(os.fstat(handle).st_size, memory=MEMORY)
         about = {"target": artifact.target, "shown": str(artifact.file), "outputs": len(artifact.outputs)}
-        return Session(f"{__name__}:answer_batches", handle, limits, SECONDS, **about)
+        return Session(READER, handle, limits, SECONDS, **about)
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """Raises BadArtifact."""

@@ -12,6 +12,7 @@ from starlette.datastructures import Headers, QueryParams
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from trueloop.errors import Misuse, TrueloopError
+from trueloop.export.confined_runner import is_confined
 from trueloop.results.artifact import Artifact, prediction_of
 from trueloop.serve.asgi import PlainRequest
 from trueloop.serve.batching import Batcher, Sample
@@ -56,7 +57,8 @@ class Service(Host):
 
     def _open(self, source: Source, version: int) -> Model:
         artifact, open_runner = source.read()
-        opened = partial(WorkerRunner, open_runner, self._lost) if self.workers else open_runner
+        apart = self.workers and not is_confined(artifact)  # that one has a process of its own
+        opened = partial(WorkerRunner, open_runner, self._lost) if apart else open_runner
         batcher = Batcher(artifact, opened, self.limits, self.metrics.computed, self.workers or 1)
         return Model(source.name or artifact.name, version, source, artifact, Inputs(artifact, self.limits), batcher)
 

@@ -64,8 +64,6 @@ class Unconfined(Refused):
 def read_confined(reader: str, data: bytes | int, limits: Limits, most: int, **options: Any) -> bytes:
     """What `reader` ("package.module:function") writes about a file, at most so many bytes. `data`: the file's bytes,
     or the number of an open file. The answer is as untrusted as the file. Raises Refused."""
-    if not hasattr(os, "memfd_create"):
-        raise Unconfined
     module, message = order(reader, limits, options)
     given = data if isinstance(data, int) else _in_memory(data)
     try:
@@ -77,7 +75,9 @@ def read_confined(reader: str, data: bytes | int, limits: Limits, most: int, **o
 
 
 def order(reader: str, limits: Limits, options: Mapping[str, Any]) -> tuple[str, bytes]:
-    """The module that a worker imports, and the message that it is sent."""
+    """The module that a worker imports, and the message that it is sent. Raises Unconfined on other systems."""
+    if not hasattr(os, "memfd_create"):
+        raise Unconfined
     module, function = reader.split(":")
     asked = {"module": module, "function": function, "options": options}
     message = json.dumps({**asked, "memory": limits.memory, "seconds": limits.seconds}).encode()
