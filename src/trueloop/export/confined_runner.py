@@ -3,8 +3,8 @@
     runner = ConfinedRunner(artifact)      # a process without network, home or write access; arrays go over a pipe
     runner.run([images])                   # raises BadArtifact where that process failed or has ended
 
-A process that crashed, took too long or too much memory is started again by the next call. What comes back is checked:
-plain numbers of a known type, whose shape fits their bytes.
+A batch whose process crashed is tried in a second one; after one that took too long, the next call starts it again.
+What comes back is checked: plain numbers of a known type, whose shape fits their bytes.
 """
 
 import json
@@ -12,7 +12,8 @@ import math
 import os
 import re
 import struct
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Final, final
 
@@ -58,13 +59,14 @@ class ConfinedRunner(Runner):
     def __init__(self, artifact: Artifact) -> None:
         """Raises BadArtifact, or Refused with the runtime's own error."""
         self.artifact = artifact
-        self.file = open_regular(artifact.file)  # kept: a new export may take its place before a second process
+        self.lost: Callable[[str], object] = lambda _: None  # Called with a sentence when its process has crashed
+        with open_regular(artifact.file) as file:
+            self.handle = os.dup(file.fileno())  # kept: a new export may take its place before a second process
+        self._close = weakref.finalize(self, os.close, self.handle)
         try:
             self.session = self._start()
-        except BaseException as error:
-            self.file.close()
-            if not isinstance(error, Refused):
-                raise
+        except Refused as error:
+            self._close()
             if error.kind == "BadArtifact":
                 raise BadArtifact(str(error)) from None
             if error.kind in LIMITS:
@@ -72,7 +74,7 @@ class ConfinedRunner(Runner):
             raise
 
     def _start(self) -> Session:
-        handle, artifact = self.file.fileno(), self.artifact
+        handle, artifact = self.handle, self.artifact
         os.lseek(handle, 0, os.SEEK_SET)
         limits = Limits.of(os.fstat(handle).st_size, memory=MEMORY)
         about = {"target": artifact.target, "shown": str(artifact.file), "outputs": len(artifact.outputs)}
@@ -81,9 +83,7 @@ class ConfinedRunner(Runner):
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """Raises BadArtifact."""
         try:
-            if self.session.ended:
-                self.session = self._start()
-            return unpack(self.session.ask(pack(inputs), CALL), len(self.artifact.outputs))
+            return unpack(self._ask(pack(inputs)), len(self.artifact.outputs))
         except Refused as error:
             sizes = " and ".join(str(list(array.shape)) for array in inputs)
             failed = f"{self.artifact.file} could not compute a batch of shape {sizes}: "
@@ -94,9 +94,22 @@ class ConfinedRunner(Runner):
             failed = f"{self.artifact.file} was refused: its confined process answered with {error}"
             raise BadArtifact(f"{failed}. There is no output for this batch. {TRUST}") from None
 
+    def _ask(self, batch: Sequence[bytes | memoryview]) -> memoryview:
+        if self.session.ended:
+            self.session = self._start()
+        try:
+            return self.session.ask(batch, CALL)
+        except Refused as error:
+            if error.kind != "Crash":
+                raise
+            self.lost(f"{self.artifact.file}: {error}. Starting it again.")
+            self.session.close()
+            self.session = self._start()
+            return self.session.ask(batch, CALL)
+
     def close(self) -> None:
         self.session.close()
-        self.file.close()
+        self._close()
 
 
 # -- arrays as bytes --
