@@ -16,6 +16,7 @@ import os
 import statistics
 import tempfile
 import time
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -116,7 +117,7 @@ def measure(name: str, target: str, calls: int) -> None:
         inputs = inputs_of(artifact.inputs, artifact.preprocessing, batch)
         assert np.array_equal(own.run(inputs)[0], confined.run(inputs)[0])
         turns = [(turn(own, inputs), turn(confined, inputs)) for _ in range(max(1, calls // TURN))]
-        ours, theirs = (statistics.median(sum(column, [])) for column in zip(*turns, strict=True))
+        ours, theirs = (statistics.median(chain.from_iterable(column)) for column in zip(*turns, strict=True))
         bytes = sum(each.nbytes for each in inputs)
         cells = (f"{ours * 1e3:.2f} ms", f"{theirs * 1e3:.2f} ms", f"{(theirs - ours) * 1e3:+.2f} ms")
         opening = f"{opened:.1f} s", f"{took:.1f} s"

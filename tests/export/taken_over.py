@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from tests.trust.readers import attempts
-from trueloop.export.confined_runner import pack, unpack
+from trueloop.export.array_bytes import pack, unpack
 from trueloop.export.exporter import Array
 from trueloop.trust.confine.session import conversation
 

@@ -20,8 +20,9 @@ from tests.export.made import run_here, subject
 from trueloop.bench.form import FormSpec, open_form
 from trueloop.errors import BadArtifact
 from trueloop.export import confined_runner
+from trueloop.export.array_bytes import NotArrays, pack, unpack
 from trueloop.export.catalogue import find_exporter, runner_of
-from trueloop.export.confined_runner import ConfinedRunner, pack, unpack
+from trueloop.export.confined_runner import ConfinedRunner
 from trueloop.export.export_model import export_model
 from trueloop.export.exporter import Array
 from trueloop.export.folder import read_artifact
@@ -255,5 +256,5 @@ def test_a_table_that_lies_is_refused(table: bytes) -> None:
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_arrays_or_refused(data: bytes) -> None:
-    with suppress(confined_runner._NotArrays):
+    with suppress(NotArrays):
         assert all(each.dtype.kind in "biufc" for each in unpack(memoryview(data), 9))

@@ -7,29 +7,23 @@ A batch whose process crashed is tried in a second one; after one that took too 
 What comes back is checked: plain numbers of a known type, whose shape fits their bytes.
 """
 
-import json
-import math
 import os
-import re
-import struct
 import weakref
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, BinaryIO, Final, final
-
-import numpy as np
+from typing import Final, final
 
 from trueloop.errors import BadArtifact
+from trueloop.export.array_bytes import NotArrays, pack, unpack
 from trueloop.export.exporter import Array, Runner
 from trueloop.results.artifact import Artifact
 from trueloop.trust.artifacts import is_own
 from trueloop.trust.confine.client import LIMITS, Refused
 from trueloop.trust.confine.limits import Limits
-from trueloop.trust.confine.session import Session, conversation
+from trueloop.trust.confine.session import Session
 from trueloop.trust.files import open_regular
 from trueloop.trust.made_here import is_trusted
 
-__all__ = ["CONFINED", "ConfinedRunner", "answer_batches", "check_device", "is_confined", "pack", "unpack"]
+__all__ = ["CONFINED", "ConfinedRunner", "check_device", "is_confined"]
 
 CONFINED: Final = frozenset({"pt2", "onnx", "executorch"})
 """Of the others, code is opened only with --trust, and weights alone are plain numbers."""
@@ -37,10 +31,7 @@ MEMORY: Final = 4 << 30  # Bytes, and 4 times the file's size
 SECONDS: Final = 300.0  # To open it; a runtime optimizes the graph
 CALL: Final = 300.0  # Seconds for one batch
 TRUST: Final = "If you trust its author, add --trust."
-READER: Final = f"{__name__}:answer_batches"
-_DTYPE: Final = re.compile(r"[<|][biufc](1|2|4|8|16|32)")
-_ALIGNED: Final = 16  # Bytes: arrays are read where they lie
-_SIZE: Final = struct.Struct("<Q")
+READER: Final = "trueloop.export.confined_reader:answer_batches"
 
 
 def is_confined(artifact: Artifact) -> bool:
@@ -48,7 +39,7 @@ def is_confined(artifact: Artifact) -> bool:
 
 
 def check_device(artifact: Artifact, device: str) -> None:
-    """Raises BadArtifact: the driver of a GPU is no fence."""
+    """Raises BadArtifact: the driver of a GPU is not a fence."""
     if device != "cpu" and is_confined(artifact):
         why = f"{artifact.folder} was not exported by you on this machine, so it runs in a confined process without GPU"
         raise BadArtifact(f"{why}, not on {device}. Nothing was run: use --device cpu. {TRUST}")
@@ -82,15 +73,16 @@ class ConfinedRunner(Runner):
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """Raises BadArtifact."""
+        batch = pack(inputs)
         try:
-            return unpack(self._ask(pack(inputs)), len(self.artifact.outputs))
+            return unpack(self._ask(batch), len(self.artifact.outputs))
         except Refused as error:
             sizes = " and ".join(str(list(array.shape)) for array in inputs)
             failed = f"{self.artifact.file} could not compute a batch of shape {sizes}: "
             if error.kind in LIMITS:
                 raise BadArtifact(f"{failed}{error}. There is no output for it. {TRUST}") from None
             raise BadArtifact(f"{failed}{error.kind}: {error}. There is no output for it.") from None
-        except _NotArrays as error:
+        except NotArrays as error:
             failed = f"{self.artifact.file} was refused: its confined process answered with {error}"
             raise BadArtifact(f"{failed}. There is no output for this batch. {TRUST}") from None
 
@@ -110,55 +102,3 @@ class ConfinedRunner(Runner):
     def close(self) -> None:
         self.session.close()
         self._close()
-
-
-# -- arrays as bytes --
-
-
-class _NotArrays(ValueError):
-    """The text: what it is instead."""
-
-
-def pack(arrays: Sequence[Array]) -> list[bytes | memoryview]:
-    """The size of a table, the table (type and shape of each array), and their bytes, each aligned."""
-    for array in arrays:
-        if not _DTYPE.fullmatch(array.dtype.str):
-            raise _NotArrays(f"values of type {array.dtype}")
-    table = json.dumps([[array.dtype.str, list(array.shape)] for array in arrays]).encode()
-    table += b" " * (-(_SIZE.size + len(table)) % _ALIGNED)
-    parts: list[bytes | memoryview] = [_SIZE.pack(len(table)) + table]
-    for array in arrays:
-        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        parts += [memoryview(data), bytes(-data.nbytes % _ALIGNED)]
-    return parts
-
-
-def unpack(data: memoryview, most: int) -> list[Array]:
-    """At most so many arrays, which share the bytes. Raises ValueError for bytes that `pack` did not write."""
-    try:
-        (size,) = _SIZE.unpack(data[: _SIZE.size])
-        table, at, arrays = json.loads(bytes(data[_SIZE.size : _SIZE.size + size])), _SIZE.size + size, []
-        if len(table) > most:
-            raise _NotArrays(f"{len(table):,} arrays instead of {most}")
-        for name, shape in table:
-            if not _DTYPE.fullmatch(name) or not all(type(each) is int and each >= 0 for each in shape):
-                raise _NotArrays("values that are not numbers")
-            dtype, count = np.dtype(name), math.prod(shape)
-            array = np.frombuffer(data, dtype, count, at) if count else np.empty(0, dtype)
-            arrays.append(array.reshape(shape))
-            at += array.nbytes + -array.nbytes % _ALIGNED
-    except _NotArrays:
-        raise
-    except (ValueError, TypeError, OverflowError, RecursionError, struct.error):
-        raise _NotArrays("something that is not arrays") from None
-    return arrays
-
-
-# -- in the confined process --
-
-
-def answer_batches(file: BinaryIO, out: Any, questions: BinaryIO, target: str, shown: str, outputs: int) -> None:
-    from trueloop.export.catalogue import find_exporter
-
-    runner, most = find_exporter(target).open_confined(file, Path(shown)), 1 << 16
-    conversation(questions, out, lambda asked: pack(runner.run(unpack(asked, most))[:outputs]))

@@ -229,7 +229,7 @@ def how_it_ended(number: int) -> str:
     return f"was ended by {name}" if number else "ended"
 
 
-def failure_of(answer: bytes, limits: Limits) -> Refused:
+def failure_of(answer: bytes, limits: Limits, what: str = "reading it") -> Refused:
     """What a worker says about an error. It is as untrusted as the file."""
     try:
         failure = json.loads(answer)
@@ -237,7 +237,7 @@ def failure_of(answer: bytes, limits: Limits) -> Refused:
     except (ValueError, KeyError, TypeError, RecursionError):
         return Refused("Crash", "the confined process that read it gave no answer")
     if kind == "MemoryError" or any(words in text for words in _NO_MEMORY):
-        return Refused("Limit", f"reading it needs more than {limits.memory / 1e6:,.0f} MB of memory")
+        return Refused("Limit", f"{what} needs more than {limits.memory / 1e6:,.0f} MB of memory")
     return Refused(printable(kind)[:80], printable(text))
 
 

@@ -73,7 +73,7 @@ class Session:
             with suppress(_Lost):
                 while len(error) < ERROR:
                     error += self._read(1, until)
-            raise failure_of(bytes(error), self.limits)
+            raise failure_of(bytes(error), self.limits, "it")
 
     def ask(self, parts: Sequence[Bytes], seconds: float) -> memoryview:
         """Raises Refused: an error of the reader, which still answers, or Limit or Crash, which is its end."""
@@ -114,7 +114,7 @@ class Session:
         answer = memoryview(self._read(size, until))
         if answer[: len(_GOOD)] == _GOOD:
             return answer[len(_GOOD) :]
-        raise failure_of(bytes(answer[len(_BAD) : ERROR]), self.limits)
+        raise failure_of(bytes(answer[len(_BAD) : ERROR]), self.limits, "it")
 
     def _read(self, size: int, until: float) -> bytearray:
         """Grows with what arrives: the size was only claimed."""
