@@ -6,6 +6,7 @@ import io
 import os
 import struct
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +41,7 @@ def table(*rows: str, header: str = "length,kind") -> bytes:
     return "\n".join((header, *rows)).encode()
 
 
-TABLES = {
+TABLES: dict[str, Callable[[Path], bytes]] = {
     "pickle": PICKLES["evil_without_archive"],
     "zeros": lambda _: bytes(1 << 20),
     "no rows": lambda _: table(),
@@ -57,7 +58,7 @@ TABLES = {
     "utf-16": lambda _: table("1,a").decode().encode("utf-16"),
     "formula": lambda _: table("=HYPERLINK(1),a"),
 }
-PARQUET = {
+PARQUET: dict[str, Callable[[Path], bytes]] = {
     "pickle": PICKLES["evil_without_archive"],
     "marks": lambda _: b"PAR1" + bytes(100) + b"PAR1",
     "long footer": lambda _: b"PAR1" + bytes(100) + struct.pack("<I", 0xFFFFFFF0) + b"PAR1",
@@ -124,7 +125,7 @@ def picture(form: str) -> bytes:
     return out.getvalue()
 
 
-IMAGES = {
+IMAGES: dict[str, Callable[[Path], bytes]] = {
     "pickle.png": PICKLES["evil_without_archive"],
     "bomb.png": lambda _: bomb(),
     "cut.png": lambda _: picture("PNG")[:40],

@@ -35,7 +35,7 @@ def pack(arrays: Sequence[Array]) -> list[bytes | memoryview]:
     parts: list[bytes | memoryview] = [_SIZE.pack(len(table)) + table]
     for array in arrays:
         data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        parts += [memoryview(data), bytes(-data.nbytes % _ALIGNED)]
+        parts += [data.data, bytes(-data.nbytes % _ALIGNED)]
     return parts
 
 
