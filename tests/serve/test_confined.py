@@ -40,6 +40,8 @@ def served(made: Path, key: Path, *words: str) -> Iterator[Served]:
         first = started.stdout.readline()
         assert "http://" in first, first
         server = Served(int(first.partition("127.0.0.1:")[2].split()[0]), started, [first])
+        while server.said[-1] and not server.said[-1].startswith("ready"):
+            server.said.append(started.stdout.readline())
         until_ready(server)
         yield server
 

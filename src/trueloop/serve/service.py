@@ -12,8 +12,6 @@ from starlette.datastructures import Headers, QueryParams
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from trueloop.errors import Misuse, TrueloopError
-from trueloop.export.confined_runner import ConfinedRunner, is_confined
-from trueloop.export.exporter import Runner
 from trueloop.results.artifact import Artifact, prediction_of
 from trueloop.serve.asgi import PlainRequest
 from trueloop.serve.batching import Batcher, Sample
@@ -22,7 +20,7 @@ from trueloop.serve.inputs import Inputs
 from trueloop.serve.limits import Limits, Refused, read_body
 from trueloop.serve.model import Model, Source
 from trueloop.serve.openapi import request_body
-from trueloop.serve.worker import WorkerRunner
+from trueloop.serve.worker import WorkerRunner, open_here
 
 __all__ = ["Service"]
 
@@ -58,8 +56,7 @@ class Service(Host):
 
     def _open(self, source: Source, version: int) -> Model:
         artifact, open_runner = source.read()
-        apart = self.workers and not is_confined(artifact)  # that one has a process of its own
-        opened = partial(WorkerRunner if apart else _open_here, open_runner, self._lost)
+        opened = partial(WorkerRunner if self.workers else open_here, open_runner, self._lost)
         batcher = Batcher(artifact, opened, self.limits, self.metrics.computed, self.workers or 1)
         return Model(source.name or artifact.name, version, source, artifact, Inputs(artifact, self.limits), batcher)
 
@@ -274,13 +271,6 @@ class Service(Host):
                 where = f"File {at + 1}"
                 made.append(await asyncio.to_thread(model.inputs.of_picture, data, resize=resize, where=where))
         return made
-
-
-def _open_here(open_runner: Callable[[], Runner], lost: Callable[[str], None]) -> Runner:
-    runner = open_runner()
-    if isinstance(runner, ConfinedRunner):
-        runner.lost = lost
-    return runner
 
 
 def _end(model: Model) -> None:
