@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import io
+import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -110,3 +113,39 @@ def libraries(file: BinaryIO, out: Any) -> None:
     import torch
 
     out.write(str(torch.arange(4).sum().item()).encode())
+
+
+# -- that stay open --
+
+
+def talk(file: BinaryIO, out: Any, questions: BinaryIO) -> None:
+    """Each question is the name of a function of this file, and what it is given as options."""
+    from trueloop.trust.confine.session import conversation
+
+    kept = file.read()
+
+    def answer(asked: memoryview) -> list[bytes]:
+        name, options = json.loads(bytes(asked))
+        held = io.BytesIO()
+        globals()[name](io.BytesIO(kept), held, **options)
+        return [held.getvalue()]
+
+    conversation(questions, out, answer)
+
+
+def claim(file: BinaryIO, out: Any, questions: BinaryIO) -> None:
+    """An answer of more bytes than any memory has."""
+    out.write(b"\xff" * 8)
+    out.flush()
+    time.sleep(3600)
+
+
+def deaf(file: BinaryIO, out: Any, questions: BinaryIO) -> None:
+    """Says that it is open, and reads nothing."""
+    out.write(struct.pack("<Q", 16) + b"+".ljust(16))
+    out.flush()
+    time.sleep(3600)
+
+
+def fail_to_open(file: BinaryIO, out: Any, questions: BinaryIO) -> None:
+    raise ValueError("it is not a model")

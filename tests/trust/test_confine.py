@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -152,3 +154,14 @@ def _works(attempt: object) -> bool:
     except PermissionError:
         return False
     return True
+
+
+def test_a_shell_with_limits_of_its_own_can_open_files() -> None:
+    """`ulimit -v`: no process may raise what its shell has lowered."""
+
+    def limited() -> tuple[int, int]:
+        resource.setrlimit(resource.RLIMIT_AS, (1 << 33, 1 << 33))
+        Limits(1 << 28, math.inf).apply()
+        return resource.getrlimit(resource.RLIMIT_AS)[1], resource.getrlimit(resource.RLIMIT_DATA)[1]
+
+    assert in_child(limited) == (1 << 33, 1 << 28)

@@ -69,12 +69,14 @@ def open_form(spec: FormSpec) -> OpenForm:
 
 def _open_artifact(spec: FormSpec) -> OpenForm:
     from trueloop.export.catalogue import runner_of
+    from trueloop.export.confined_runner import is_confined
     from trueloop.export.folder import read_artifact
 
     artifact = read_artifact(Path(spec.folder))
     runner = runner_of(artifact, spec.device)
     size = artifact.files[artifact.file.name]["bytes"]
-    runtime = f"{artifact.runtime['package']} {artifact.runtime['version']}"
+    apart = ", confined" if is_confined(artifact) else ""
+    runtime = f"{artifact.runtime['package']} {artifact.runtime['version']}{apart}"
     return OpenForm(runtime, size, artifact.inputs, artifact.preprocessing, runner)
 
 

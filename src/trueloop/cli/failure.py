@@ -15,6 +15,7 @@ from trueloop.cli.rank import PATIENCE, let_first_rank_speak, lost_peer
 from trueloop.errors import Apart, BadRecipe, CannotExport, CannotSave, MissingExtra, Misuse, TrueloopError
 from trueloop.parallel.answer import leave_answer
 from trueloop.results.check import ExitCode
+from trueloop.trust.files import printable
 
 __all__ = ["is_user_error", "report_user_errors"]
 
@@ -51,7 +52,7 @@ def report_user_errors(error: BaseException) -> int:
 
 
 def _say(sentence: str, code: int) -> int:
-    print(f"trueloop: {sentence}", file=sys.stderr)
+    print(f"trueloop: {printable(sentence)}", file=sys.stderr)  # it may quote a file of a stranger
     return code
 
 

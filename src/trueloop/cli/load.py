@@ -102,7 +102,9 @@ def _drive_artifact(options: argparse.Namespace) -> int:
     from trueloop.serve.load_test import Outcome, questions_of
 
     artifact = read_artifact(not_a_run(Path(options.where), "load"))
-    questions = questions_of(artifact, runner_of(artifact))
+    runner = runner_of(artifact)
+    questions = questions_of(artifact, runner)
+    runner.close()
     unwanted = {WITH: options.without_batching, WITHOUT: options.with_batching}
     ways = [way for way in (WITH, WITHOUT) if not unwanted[way]]
     if not ways:

@@ -10,6 +10,7 @@ from trueloop.cli.deliver import writable, write_file
 from trueloop.cli.loaded_run import add_run_options, load_run
 from trueloop.cli.options import Parser, one_of
 from trueloop.errors import Misuse
+from trueloop.trust.files import printable
 
 __all__ = ["parser", "predict"]
 
@@ -56,10 +57,11 @@ def predict(arguments: list[str]) -> int:
             found.add(rows)
             unused |= dict.fromkeys(rows.unused)
         if unused:
-            print(f"trueloop: columns that the model does not use: {', '.join(unused)}.", file=sys.stderr)
+            names = printable(", ".join(unused))
+            print(f"trueloop: columns that the model does not use: {names}.", file=sys.stderr)
     text = _as_csv([found.header, *found.rows])
     if file is None:
-        print(text, end="")
+        print(printable(text), end="")
     else:
         write_file(file, text.encode("utf-8"))
         print(f"{len(found.rows):,} predictions in {options.output}")

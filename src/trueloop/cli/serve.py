@@ -105,6 +105,7 @@ def serve(arguments: list[str]) -> int:
     except ModuleNotFoundError as error:
         raise MissingExtra(f"Serving needs the package {error.name}: pip install 'trueloop[serve]'") from None
     from trueloop.export.catalogue import check_runnable
+    from trueloop.export.confined_runner import is_confined
     from trueloop.serve.model import Source
 
     limits, key = limits_of(options), _key(options.api_key_file)
@@ -123,6 +124,10 @@ def serve(arguments: list[str]) -> int:
         _say(f"gRPC       {beside.address}  (KServe v2)")
     if service.read_samples is not None and _has_samples(service.first.artifact):
         _say("samples    of the run's validation data are shown on the page (--samples 0: none)")
+    if confined := ", ".join(model.title for model in service.models if is_confined(model.artifact)):
+        _say(
+            f"confined   {confined}: not exported on this machine, so computed without network, files or other programs"
+        )
     devices = {check_runnable(model.artifact, options.device or "")[1] for model in service.models}
     if devices != {"cpu"}:
         _say(f"device     {', '.join(sorted(devices))}")

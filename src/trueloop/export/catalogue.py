@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import Final
 
 from trueloop.errors import BadArtifact, Misuse, TrueloopError, did_you_mean
-from trueloop.export.confined_trial import open_confined
+from trueloop.export.confined_runner import ConfinedRunner, check_device, is_confined
 from trueloop.export.exporter import Exporter, Runner
 from trueloop.export.folder import verify_files
 from trueloop.results.artifact import Artifact
@@ -31,18 +31,18 @@ def check_runnable(artifact: Artifact, device: str = "") -> tuple[Exporter, str]
     exporter.check_fits(artifact, device)
     exporter.require(device)
     check_artifact(artifact)
+    check_device(artifact, device)
     verify_files(artifact)
     return exporter, device
 
 
 def runner_of(artifact: Artifact, device: str = "") -> Runner:
-    """Opens the artifact in its own runtime, after its file is verified. `device`: cpu, cuda or cuda:N; empty: the
-    device of its machine code, otherwise the CPU. Raises BadArtifact, MissingExtra, or Misuse if it cannot run
-    there."""
+    """Opens the artifact in its own runtime, after its file is verified; one that was not made here in a confined
+    process. `device`: cpu, cuda or cuda:N; empty: the device of its machine code, otherwise the CPU. Raises
+    BadArtifact, MissingExtra, or Misuse if it cannot run there."""
     exporter, device = check_runnable(artifact, device)
     try:
-        open_confined(artifact)
-        return exporter.open(artifact, device)
+        return ConfinedRunner(artifact) if is_confined(artifact) else exporter.open(artifact, device)
     except TrueloopError:
         raise
     except Exception as error:  # noqa: BLE001 - each runtime raises errors of its own for a file that is not a model

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, final
 
 from trueloop.export.exporter import Array, Example, Exporter, Runner
 from trueloop.results.artifact import Artifact, Port
@@ -52,12 +52,15 @@ class Executorch(Exporter):
         with suppress_output():  # it warns that its runtime is experimental
             return ExecutorchRunner(artifact.file)
 
+    def open_confined(self, file: BinaryIO, shown: Path) -> Runner:
+        return ExecutorchRunner(file.read())
+
 
 @final
 class ExecutorchRunner(Runner):
     """The method `forward` of a loaded program."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path | bytes) -> None:
         from executorch.runtime import Runtime, Verification
 
         self.program: Any = Runtime.get().load_program(file, verification=Verification.InternalConsistency)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, final
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final, final
 
 import numpy.typing as npt
 
@@ -86,6 +86,10 @@ class Exporter(ABC):
     @abstractmethod
     def open(self, artifact: Artifact, device: str = "cpu") -> Runner:
         """Called after the file was checked against its hash."""
+
+    def open_confined(self, file: BinaryIO, shown: Path) -> Runner:
+        """Called in a confined process, which opens no path. `shown`: the path, for error messages."""
+        raise NotImplementedError
 
     def notes_of_export(self) -> tuple[str, ...]:
         """Sentences for the artifact, after it was written."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, final
 
 from trueloop.errors import CannotExport, MissingExtra, Misuse
 from trueloop.export.device import device_index
@@ -47,6 +47,9 @@ class Onnx(Exporter):
     def open(self, artifact: Artifact, device: str = "cpu") -> Runner:
         return OnnxRunner(artifact.file, device)
 
+    def open_confined(self, file: BinaryIO, shown: Path) -> Runner:
+        return OnnxRunner(file.read())
+
     def check_device(self, device: str) -> None:
         import onnxruntime
 
@@ -72,7 +75,7 @@ def _check_names(inputs: Sequence[str], outputs: Sequence[str]) -> None:
 class OnnxRunner(Runner):
     """A session of ONNX Runtime, which copies arrays to a GPU and back."""
 
-    def __init__(self, file: Path, device: str = "cpu") -> None:
+    def __init__(self, file: Path | bytes, device: str = "cpu") -> None:
         import onnxruntime
 
         options = onnxruntime.SessionOptions()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, BinaryIO, final
 
 from trueloop.export.exporter import Example, Exporter, Runner
 from trueloop.results.artifact import Artifact, Port
@@ -45,3 +45,11 @@ class Pt2(Exporter):
 
         graph, place = torch.export.load(safe_graph(artifact.file)), torch_device(device)
         return TorchRunner((graph if place.type == "cpu" else move_to_device_pass(graph, place)).module(), place)
+
+    def open_confined(self, file: BinaryIO, shown: Path) -> Runner:
+        import torch
+
+        from trueloop.export.exporter import TorchRunner
+        from trueloop.export.safety import safe_graph
+
+        return TorchRunner(torch.export.load(safe_graph(shown, file)).module(), torch.device("cpu"))

@@ -15,7 +15,7 @@ from trueloop.data.pixel_range import match_range
 from trueloop.data.table_rows import read_rows
 from trueloop.errors import BadData
 from trueloop.export.trained_model import TrainedModel
-from trueloop.trust.files import read_regular
+from trueloop.trust.files import check_regular, read_regular
 
 __all__ = ["Rows", "read_inputs"]
 
@@ -74,6 +74,7 @@ class _Takes:
         return BadData(f"{path} {what}, and this model takes {self}. Nothing was predicted.")
 
     def _table(self, file: Path, *, alone: bool) -> Rows:
+        _check(file)
         rows, unused = read_rows(file, self.preprocessing["columns"], self.raw.shape[1])
         names = [str(number) if alone else f"{file.name}:{number}" for number in range(len(rows))]
         return Rows(names, torch.from_numpy(rows), unused)
@@ -82,6 +83,7 @@ class _Takes:
         channels, (height, width) = self.preprocessing["channels"], self.preprocessing["size"]
         if channels not in (1, 3):
             raise self._refused(file, f"is an image, its recipe has {channels} channels")
+        _check(file)
         try:
             pixels = picture(str(file), channels, (height, width)).numpy()
         except ValueError as error:
@@ -116,6 +118,13 @@ def _files(path: Path) -> list[Path]:
     if not path.is_file():
         raise BadData(f"There is no file or folder {path}. Nothing was predicted.")
     return [path]
+
+
+def _check(file: Path) -> None:
+    try:
+        check_regular(file)
+    except OSError as error:
+        raise BadData(f"{file} cannot be read ({error.strerror}). Nothing was predicted.") from None
 
 
 def _loaded(file: Path) -> Any:

@@ -334,7 +334,8 @@ class Batcher:
         except Exception:  # noqa: BLE001 - any error of the model becomes an answer
             if len(batch) > 1:
                 for each in batch:
-                    self._compute(runner, [each])  # only the bad sample fails
+                    if not each.pending.answer.done():  # it may have waited too long meanwhile
+                        self._compute(runner, [each])  # only the bad sample fails
             else:
                 self._refuse_one(runner, batch[0])
             return

@@ -12,7 +12,7 @@ from trueloop import __version__
 from trueloop.errors import CannotSave, Misuse
 from trueloop.results.artifact import FILE, Artifact, Port
 from trueloop.serve.limits import Limits
-from trueloop.trust.artifacts import CARRY_CODE
+from trueloop.trust.artifacts import CARRY_CODE, is_own
 
 __all__ = ["config_of", "dockerfile_of", "image_of", "write_docker", "write_triton"]
 
@@ -136,7 +136,8 @@ def dockerfile_of(artifact: Artifact, limits: Limits) -> str:
         "--connections": str(limits.connections),
         "--per-client": str(limits.per_client),
     }
-    trust = ("--trust",) if artifact.target in CARRY_CODE else ()  # whoever writes this file has the artifact checked
+    # Whoever writes this file has code checked; the key that shows what was exported here is not in the image.
+    trust = ("--trust",) if artifact.target in CARRY_CODE or is_own(artifact) else ()
     return TEMPLATE.format(
         name=" ".join(artifact.name.split()),
         target=artifact.target,

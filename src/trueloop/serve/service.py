@@ -20,7 +20,7 @@ from trueloop.serve.inputs import Inputs
 from trueloop.serve.limits import Limits, Refused, read_body
 from trueloop.serve.model import Model, Source
 from trueloop.serve.openapi import request_body
-from trueloop.serve.worker import WorkerRunner
+from trueloop.serve.worker import WorkerRunner, open_here
 
 __all__ = ["Service"]
 
@@ -56,7 +56,7 @@ class Service(Host):
 
     def _open(self, source: Source, version: int) -> Model:
         artifact, open_runner = source.read()
-        opened = partial(WorkerRunner, open_runner, self._lost) if self.workers else open_runner
+        opened = partial(WorkerRunner if self.workers else open_here, open_runner, self._lost)
         batcher = Batcher(artifact, opened, self.limits, self.metrics.computed, self.workers or 1)
         return Model(source.name or artifact.name, version, source, artifact, Inputs(artifact, self.limits), batcher)
 

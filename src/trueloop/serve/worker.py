@@ -13,9 +13,10 @@ from multiprocessing.connection import Connection, Pipe
 from typing import Any, Final, final
 
 from trueloop.errors import BadArtifact, TrueloopError
+from trueloop.export.confined_runner import ConfinedRunner
 from trueloop.export.exporter import Array, Runner
 
-__all__ = ["ModelFailed", "WorkerLost", "WorkerRunner", "work"]
+__all__ = ["ModelFailed", "WorkerLost", "WorkerRunner", "open_here", "work"]
 
 CODE: Final = "import sys; from trueloop.serve.worker import work; work(int(sys.argv[1]))"
 ORPHANED: Final = 1.0  # Seconds between two looks at the parent process
@@ -103,6 +104,18 @@ def _how(code: int) -> str:
     return signal.Signals(-code).name if code < 0 else f"exit code {code}"
 
 
+def open_here(open_runner: Callable[[], Runner], lost: Callable[[str], object]) -> Runner:
+    """In this process, or for a stranger's artifact in a confined one: `lost` is called when that has crashed."""
+    runner = open_runner()
+    if isinstance(runner, ConfinedRunner):
+        runner.lost = lost
+    return runner
+
+
+def _log(sentence: str) -> None:
+    print(f"trueloop: {sentence}", file=sys.stderr, flush=True)  # noqa: T201 - the server's log
+
+
 def work(descriptor: int) -> None:
     """In the process: opens the model, then computes what comes, until the server is gone."""
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -112,7 +125,7 @@ def work(descriptor: int) -> None:
     try:
         open_runner = pipe.recv()
         try:
-            runner: Runner = open_runner()
+            runner = open_here(open_runner, _log)
             pipe.send((None, None))
         except Exception as error:  # noqa: BLE001 - raised again in the server
             pipe.send((_picklable(error), None))

@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-__all__ = ["open_regular", "parse_json", "printable", "read_regular"]
+__all__ = ["check_regular", "open_regular", "parse_json", "printable", "read_regular"]
 
 _STEERING: Final = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Control characters but tab and the ends of lines and pages; and marks that turn the direction of writing."""
@@ -29,11 +29,21 @@ def open_regular(path: Path) -> BinaryIO:
 def read_regular(path: Path, most: int | None = None) -> bytes:
     """As `open_regular`; also raises OSError for a file of more than `most` bytes, or than fit into this machine's
     memory: a file of 4 TB need not take any place on disk."""
-    limit = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if most is None else most
     with open_regular(path) as file:
-        if os.fstat(file.fileno()).st_size > limit:
-            raise OSError(errno.EFBIG, f"it is larger than {limit >> 20:,} MB")
+        _check_size(file, most)
         return file.read()
+
+
+def check_regular(path: Path) -> None:
+    """Raises OSError where `read_regular` would, before another reader opens it."""
+    with open_regular(path) as file:
+        _check_size(file, None)
+
+
+def _check_size(file: BinaryIO, most: int | None) -> None:
+    limit = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if most is None else most
+    if os.fstat(file.fileno()).st_size > limit:
+        raise OSError(errno.EFBIG, f"it is larger than {limit >> 20:,} MB")
 
 
 def parse_json(data: bytes | str) -> Any:

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,7 +21,7 @@ from trueloop.trust.confine.limits import Limits
 from trueloop.trust.confine.worker import MESSAGE
 from trueloop.trust.files import printable
 
-__all__ = ["LIMITS", "Refused", "Unconfined", "read_confined"]
+__all__ = ["LIMITS", "Refused", "Unconfined", "Worker", "failure_of", "how_it_ended", "order", "read_confined"]
 
 START: Final = 300.0  # Seconds to import torch, on a busy machine
 BOOT: Final = """\
@@ -40,6 +41,7 @@ LIMITS: Final = (
     "NotPlain",
 )  # Kinds of Refused that are not a reader's own error
 _NO_MEMORY: Final = ("allocate memory", "not enough memory", "bad_alloc", "bad allocation")
+_THREADS: Final = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _ROOT: Final = str(Path(__file__).resolve().parents[3])
 
 
@@ -62,12 +64,7 @@ class Unconfined(Refused):
 def read_confined(reader: str, data: bytes | int, limits: Limits, most: int, **options: Any) -> bytes:
     """What `reader` ("package.module:function") writes about a file, at most so many bytes. `data`: the file's bytes,
     or the number of an open file. The answer is as untrusted as the file. Raises Refused."""
-    if not hasattr(os, "memfd_create"):
-        raise Unconfined
-    module, function = reader.split(":")
-    asked = {"module": module, "function": function, "options": options}
-    message = json.dumps({**asked, "memory": limits.memory, "seconds": limits.seconds}).encode()
-    assert len(message) < MESSAGE, "options are short"
+    module, message = order(reader, limits, options)
     given = data if isinstance(data, int) else _in_memory(data)
     try:
         with _lock:
@@ -75,6 +72,17 @@ def read_confined(reader: str, data: bytes | int, limits: Limits, most: int, **o
     finally:
         if not isinstance(data, int):
             os.close(given)
+
+
+def order(reader: str, limits: Limits, options: Mapping[str, Any]) -> tuple[str, bytes]:
+    """The module that a worker imports, and the message that it is sent. Raises Unconfined on other systems."""
+    if not hasattr(os, "memfd_create"):
+        raise Unconfined
+    module, function = reader.split(":")
+    asked = {"module": module, "function": function, "options": options}
+    message = json.dumps({**asked, "memory": limits.memory, "seconds": limits.seconds}).encode()
+    assert len(message) < MESSAGE, "options are short"
+    return module, message
 
 
 def _in_memory(data: bytes) -> int:
@@ -92,16 +100,16 @@ _lock: Final = threading.Lock()
 class _Workers:
     """One per module, in this process: a forked child must not talk to its parent's."""
 
-    _running: Final[dict[tuple[int, str], "_Worker"]] = {}
+    _running: Final[dict[tuple[int, str], "Worker"]] = {}
 
     @classmethod
-    def of(cls, module: str) -> "_Worker":
+    def of(cls, module: str) -> "Worker":
         key = (os.getpid(), module)
         found = cls._running.get(key)
         if found is None or not found.is_alive():
             if found is not None:
                 found.close()
-            found = cls._running[key] = _Worker(module)
+            found = cls._running[key] = Worker(module)
         return found
 
     @classmethod
@@ -116,10 +124,10 @@ atexit.register(_Workers.close_all)
 
 
 @final
-class _Worker:
-    """A running worker. Raises Unconfined where it cannot confine itself."""
+class Worker:
+    """A running worker. Raises Unconfined where it cannot confine itself. `computes`: with as many threads as here."""
 
-    def __init__(self, module: str) -> None:
+    def __init__(self, module: str, *, computes: bool = False) -> None:
         self._empty = tempfile.mkdtemp(prefix="trueloop-empty-")
         self._control, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [sys.executable, "-I", "-c", BOOT, str(other.fileno()), _ROOT, json.dumps(_roots(module)), module]
@@ -128,7 +136,7 @@ class _Worker:
                 command,
                 pass_fds=(other.fileno(),),
                 cwd=self._empty,
-                env=_environment(),
+                env=_environment(computes=computes),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -153,12 +161,11 @@ class _Worker:
         until = time.monotonic() + limits.patience
         try:
             try:
-                socket.send_fds(self._control, [message], [given, writing])
+                self.hand_over(message, [given, writing])
             finally:
                 os.close(writing)
             answer = _read_all(reading, max(most, MESSAGE) + 1, until)  # an error has room, too
-            self._control.settimeout(max(1.0, until - time.monotonic()))
-            ended = json.loads(self._control.recv(MESSAGE))["signal"]
+            ended = self.signal_of_child(until - time.monotonic())
         except _TooMuch as error:
             self.close()
             raise Refused("Limit", str(error)) from None
@@ -168,6 +175,14 @@ class _Worker:
         finally:
             os.close(reading)
         return _checked(answer, ended, limits)
+
+    def hand_over(self, message: bytes, files: list[int]) -> None:
+        socket.send_fds(self._control, [message], files)
+
+    def signal_of_child(self, seconds: float) -> int:
+        """Waits for its end; 0: it ended by itself. Raises OSError or ValueError."""
+        self._control.settimeout(max(1.0, seconds))
+        return int(json.loads(self._control.recv(MESSAGE))["signal"])
 
     def close(self) -> None:
         """With its child, which cannot leave its process group."""
@@ -203,18 +218,27 @@ def _checked(answer: bytes, ended: int, limits: Limits) -> bytes:
     if ended == signal.SIGXCPU or ended == signal.SIGKILL:
         raise Refused("Limit", f"reading it took longer than {limits.seconds:.0f} s")
     if ended:
-        name = next((each.name for each in signal.Signals if each == ended), f"signal {ended}")
-        raise Refused("Crash", f"the confined process that read it was ended by {name}")
+        raise Refused("Crash", f"the confined process that read it {how_it_ended(ended)}")
     if answer[:1] == b"+":
         return answer[1:]
+    raise failure_of(answer[1:], limits)
+
+
+def how_it_ended(number: int) -> str:
+    name = next((each.name for each in signal.Signals if each == number), f"signal {number}")
+    return f"was ended by {name}" if number else "ended"
+
+
+def failure_of(answer: bytes, limits: Limits, what: str = "reading it") -> Refused:
+    """What a worker says about an error. It is as untrusted as the file."""
     try:
-        failure = json.loads(answer[1:])
+        failure = json.loads(answer)
         kind, text = str(failure["kind"]), str(failure["text"])
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise Refused("Crash", "the confined process that read it gave no answer") from None
+        return Refused("Crash", "the confined process that read it gave no answer")
     if kind == "MemoryError" or any(words in text for words in _NO_MEMORY):
-        raise Refused("Limit", f"reading it needs more than {limits.memory / 1e6:,.0f} MB of memory")
-    raise Refused(printable(kind)[:80], printable(text))
+        return Refused("Limit", f"{what} needs more than {limits.memory / 1e6:,.0f} MB of memory")
+    return Refused(printable(kind)[:80], printable(text))
 
 
 def _roots(module: str) -> list[str]:
@@ -224,10 +248,12 @@ def _roots(module: str) -> list[str]:
     return list(dict.fromkeys(places))
 
 
-def _environment() -> dict[str, str]:
-    """Nothing of the user's but where libraries lie: no keys, no home."""
-    kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
-    fixed = {"OMP_NUM_THREADS": "1", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "HOME": "/nonexistent"}
+def _environment(*, computes: bool) -> dict[str, str]:
+    """Nothing of the user's but where libraries lie, and how many threads compute: no keys, no home."""
+    names = ("LD_LIBRARY_PATH", *(_THREADS if computes else ()))
+    kept = {name: os.environ[name] for name in names if name in os.environ}
+    kept |= {} if computes else {"OMP_NUM_THREADS": "1"}
+    fixed = {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "HOME": "/nonexistent"}
     # torch 2.15 makes this folder as it is imported: one that is there already, where nothing can be written.
     fixed["TORCHINDUCTOR_CACHE_DIR"] = sys.prefix
     return {**kept, **fixed, "USER": "confined", "LOGNAME": "confined", "CUDA_VISIBLE_DEVICES": ""}

@@ -1,5 +1,6 @@
 """How much memory and time the opening of a file may take, by its size."""
 
+import math
 import resource
 from dataclasses import dataclass
 from typing import Final, Self
@@ -10,12 +11,14 @@ MEMORY: Final = 1 << 30  # Bytes, for the smallest file
 COPIES: Final = 4  # of the file's bytes, which a reader may hold: as read, as parsed, as answered
 SECONDS: Final = 60.0  # of a processor, for the smallest file
 BYTES_PER_SECOND: Final = 20_000_000
+_NONE: Final = resource.RLIM_INFINITY  # -1
 _LIBRARIES: Final = 32 << 30  # Address space: libraries of CUDA take much of it, and no memory
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`seconds` are those of a processor; on a busy machine a reader may take three times as long."""
+    """`seconds` are those of a processor; on a busy machine a reader may take three times as long. Infinite: each
+    question has a limit of its own."""
 
     memory: int
     seconds: float
@@ -33,7 +36,7 @@ class Limits:
 
     def apply(self) -> None:
         """To this process, for good."""
-        seconds = max(1, int(self.seconds))
+        seconds = max(1, int(self.seconds)) if self.seconds < math.inf else _NONE
         for what, most in (
             (resource.RLIMIT_DATA, self.memory),
             (resource.RLIMIT_AS, self.memory + _LIBRARIES),
@@ -41,4 +44,6 @@ class Limits:
             (resource.RLIMIT_FSIZE, 0),
             (resource.RLIMIT_CORE, 0),
         ):
-            resource.setrlimit(what, (most, most))
+            hard = resource.getrlimit(what)[1]  # of the shell that started this, which no process can raise
+            least = hard if most == _NONE else most if hard == _NONE else min(most, hard)
+            resource.setrlimit(what, (least, least))
