@@ -254,3 +254,6 @@ class ColumnsScored(Event):
     columns: int
     unchanged: int  # of them: equal to a column of the data, in every sample
     rows: int
+    constants: int = 0
+    """Layers of one learned factor per column that the value went through. Then `unchanged` counts columns that are a
+    column of the data times a constant, plus a constant."""
