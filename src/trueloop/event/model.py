@@ -8,7 +8,7 @@ from trueloop.event.base import Event, Place
 __all__ = ["ActivationsMeasured", "BatchIndependenceTested", "CausalityTested", "Forward", "FutureAttended"]
 __all__ += ["HiddenPart", "PaddingAttended"]
 __all__ += ["IdenticalUnits", "LayerActivations", "LayerBuiltInForward", "LooseTensor", "ModelExamined", "ModelSeen"]
-__all__ += ["ColumnsScored", "InputInfluenceTested", "LatentsMeasured", "OutputsCompared", "TieBroken"]
+__all__ += ["AddedMask", "ColumnsScored", "InputInfluenceTested", "LatentsMeasured", "OutputsCompared", "TieBroken"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +158,17 @@ class FutureAttended(Event):
     length: int
     tables: int  # of attention weights between all positions
     seen: int  # of them: every position gives weight to the next one
+
+
+@dataclass(frozen=True, slots=True)
+class AddedMask(Event):
+    """A recorded training step in which a mask of zeros and ones changed the scores of attention, and hid nothing.
+    `place`: the attention, or where the scores were changed."""
+
+    function: str  # softmax, scaled_dot_product_attention, multi_head_attention_forward
+    how: str  # added, multiplied
+    causal: bool  # a triangle; otherwise ones and then zeros in each row (padding)
+    length: int  # positions
 
 
 @dataclass(frozen=True, slots=True)
