@@ -177,7 +177,7 @@ class PaddingAttended(Event):
     attention."""
 
     function: str
-    padding: float  # the token, or 0 for rows of zeros
+    padding: float | None  # the token, or 0 for rows of zeros; None: positions that are the same in all samples
     rows: int  # with both padding and data
     inverted: int  # of them: the padding is attended, nothing else
     lengths: int  # different numbers of padded positions
