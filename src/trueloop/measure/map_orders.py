@@ -79,7 +79,8 @@ def _pairs(inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor] | None:
 def _predicted(features: Tensor, targets: Tensor, asked: Tensor) -> Tensor:
     x, y = _cells(features), _cells(targets)
     weights = torch.linalg.solve(x.T @ x + 1e-2 * len(x) * torch.eye(x.shape[1]), x.T @ y)
-    return (_cells(asked) @ weights).reshape(len(asked), 1, *asked.shape[2:])
+    found: Tensor = (_cells(asked) @ weights).reshape(len(asked), 1, *asked.shape[2:])
+    return found
 
 
 def _oriented(predicted: Tensor, targets: Tensor) -> Alignment:
@@ -102,7 +103,8 @@ def _by_order(predicted: Tensor, targets: Tensor) -> Tensor:
 def _row_correlation(maps: Tensor, targets: Tensor) -> Tensor:
     x, y = maps.flatten(1), targets.flatten(1)
     x, y = x - x.mean(1, keepdim=True), y - y.mean(1, keepdim=True)
-    return (x * y).sum(1) / (x.norm(dim=1) * y.norm(dim=1)).clamp_min(1e-12)
+    found: Tensor = (x * y).sum(1) / (x.norm(dim=1) * y.norm(dim=1)).clamp_min(1e-12)
+    return found
 
 
 def _decided(correlations: Tensor) -> tuple[Tensor, Tensor]:
