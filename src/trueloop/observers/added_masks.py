@@ -129,7 +129,7 @@ def _is_step_mask(mask: Any) -> bool:
     mixed = rows[(counts > 0) & (counts < rows.shape[1])]
     steps = mixed.diff(dim=1)
     one_way = bool((steps <= 0).all()) or bool((steps >= 0).all())
-    return len(mixed) >= ROWS and one_way and len(counts.unique()) >= ROWS
+    return len(mixed) >= ROWS and one_way and len(set(counts.tolist())) >= ROWS
 
 
 def _is_causal(mask: Tensor) -> bool:
@@ -138,4 +138,4 @@ def _is_causal(mask: Tensor) -> bool:
         return False
     square = mask.detach().reshape(-1, *mask.shape[-2:])[0].sum(1)
     steps = square.diff()
-    return bool((steps >= 0).all() or (steps <= 0).all()) and len(square.unique()) > ROWS
+    return bool((steps >= 0).all() or (steps <= 0).all()) and len(set(square.tolist())) > ROWS

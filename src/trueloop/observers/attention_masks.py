@@ -150,7 +150,7 @@ def _blind(key: Tensor, visible: Tensor) -> tuple[int, int] | None:
         return None
     key, counts = key.detach().cpu(), visible.sum(1)
     mixed = (counts > 0) & (counts < visible.shape[1])
-    if not bool(mixed.all()) or len(counts.unique()) < 2:
+    if not bool(mixed.all()) or len(set(counts.tolist())) < 2:
         return None
     positions = torch.arange(visible.shape[1])
     ends = [positions >= (visible.shape[1] - counts)[:, None], positions < counts[:, None]]
@@ -161,7 +161,7 @@ def _blind(key: Tensor, visible: Tensor) -> tuple[int, int] | None:
     shown, hidden = [rows for rows in shown if len(rows) > 1], [rows for rows in hidden if len(rows) > 1]
     same = bool(shown) and all(bool((rows == rows[:1]).all()) for rows in shown)
     vary = sum(bool((rows != rows[:1]).any()) for rows in hidden)  # a first token may be the same in all samples
-    return (len(visible), len(counts.unique())) if same and 2 * vary > len(hidden) else None
+    return (len(visible), len(set(counts.tolist()))) if same and 2 * vary > len(hidden) else None
 
 
 def _is_next(ids: Tensor, target: Tensor) -> bool:
