@@ -123,3 +123,4 @@ class StateMatched(Event):
     nonfinite: int  # of them: with NaN or Inf
     from_file: bool  # the run has read a file with weights before
     own_weights: bool  # every tensor of the state is the model's own, although a file was read that nothing used
+    own_state: bool = False  # every tensor of the state is the model's own, of a model that no optimizer trains

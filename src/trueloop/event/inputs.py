@@ -351,6 +351,8 @@ class TargetsAligned(Event):
     evaluation_order: MapOrder | None = None
     answered: float | None = None  # share of a target's variance that the latest outputs in training explain
     answered_at: int = 0  # step
+    predicted: Alignment | None = None  # training, by a regression on evaluated pairs: rows that fit in one orientation
+    predicted_evaluation: Alignment | None = None  # the same of evaluated pairs, by a regression on the other half
 
 
 @dataclass(frozen=True, slots=True)

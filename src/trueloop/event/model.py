@@ -8,7 +8,7 @@ from trueloop.event.base import Event, Place
 __all__ = ["ActivationsMeasured", "BatchIndependenceTested", "CausalityTested", "Forward", "FutureAttended"]
 __all__ += ["HiddenPart", "PaddingAttended"]
 __all__ += ["IdenticalUnits", "LayerActivations", "LayerBuiltInForward", "LooseTensor", "ModelExamined", "ModelSeen"]
-__all__ += ["ColumnsScored", "InputInfluenceTested", "LatentsMeasured", "OutputsCompared", "TieBroken"]
+__all__ += ["AddedMask", "ColumnsScored", "InputInfluenceTested", "LatentsMeasured", "OutputsCompared", "TieBroken"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +161,23 @@ class FutureAttended(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class AddedMask(Event):
+    """A recorded training step in which a mask of zeros and ones changed the scores of attention, and hid nothing.
+    `place`: the attention, or where the scores were changed."""
+
+    function: str  # softmax, scaled_dot_product_attention, multi_head_attention_forward
+    how: str  # added, multiplied
+    causal: bool  # a triangle; otherwise ones and then zeros in each row (padding)
+    length: int  # positions
+
+
+@dataclass(frozen=True, slots=True)
 class PaddingAttended(Event):
     """A recorded training step in which attention gave weight to exactly the padding of some rows. `place`: the
     attention."""
 
     function: str
-    padding: float  # the token, or 0 for rows of zeros
+    padding: float | None  # the token, or 0 for rows of zeros; None: positions that are the same in all samples
     rows: int  # with both padding and data
     inverted: int  # of them: the padding is attended, nothing else
     lengths: int  # different numbers of padded positions
@@ -254,3 +265,6 @@ class ColumnsScored(Event):
     columns: int
     unchanged: int  # of them: equal to a column of the data, in every sample
     rows: int
+    constants: int = 0
+    """Layers of one learned factor per column that the value went through. Then `unchanged` counts columns that are a
+    column of the data times a constant, plus a constant."""

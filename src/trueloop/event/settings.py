@@ -32,7 +32,7 @@ class OptimizerSettings(Event):
     scheduled: Place | None  # where its schedule was built
     loaded: bool = False  # weights were loaded into some of its parameters, or their model comes from a library
     built_rate: float | None = None  # that it was built with; None: not seen
-    restored: bool = False  # it had the state of earlier steps before its first step of this run
+    restored: bool = False  # its state was loaded, or is of earlier steps, before its first step of this run
 
 
 @dataclass(frozen=True, slots=True)

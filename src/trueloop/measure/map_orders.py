@@ -12,14 +12,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from trueloop.event import MapOrder
+from trueloop.event import Alignment, MapOrder
 
-__all__ = ["map_order", "small_output"]
+__all__ = ["map_order", "orders_of_rows", "small_output"]
 
 LEAST_ROWS: Final = 12  # distinct
 STRANGERS: Final = 20  # pairings with other rows, which say what chance gives
 LEAST_SPREAD: Final = 0.004  # of correlations by chance
 MOST_CHANNELS: Final = 32  # of an output
+CORRELATES: Final = 0.4  # a row's target with its prediction, at least
+CLEAR: Final = 0.1  # by which the best orientation of a row exceeds all others
 
 _TURNS: Final = {
     "transposed": (True, ()),
@@ -51,6 +53,69 @@ def map_order(inputs: Tensor, targets: Tensor) -> MapOrder | None:
     used = _correlation(features, targets)
     return MapOrder(len(features), best, used, orders[best], (used - chance) / spread, (orders[best] - chance) / spread,
                     targets.ndim == 4)  # fmt: skip
+
+
+@torch.no_grad()
+def orders_of_rows(known: tuple[Tensor, Tensor], asked: tuple[Tensor, Tensor]) -> tuple[Alignment, Alignment] | None:
+    """Row by row, in which orientation targets follow their samples, by a regression on pairs that are known to fit: of
+    the asked pairs, and of the known ones by a regression on their other half. Rows count where one orientation is
+    clearly the best; from the moved ones as many are taken away as pairs with the targets of other rows give."""
+    one, other = _pairs(*known), _pairs(*asked)
+    if one is None or other is None or one[0].shape[1:] != other[0].shape[1:]:
+        return None
+    half = torch.arange(len(one[0])) % 2 == 0
+    control = [_predicted(one[0][side], one[1][side], one[0][~side]) for side in (half, ~half)]
+    held_out = _oriented(torch.cat(control), torch.cat([one[1][~half], one[1][half]]))
+    return _oriented(_predicted(*one, other[0]), other[1]), held_out
+
+
+def _pairs(inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor] | None:
+    usable = inputs.flatten(1).isfinite().all(1) & targets.flatten(1).isfinite().all(1)
+    usable &= (targets.flatten(1).std(1) > 1e-6) & (inputs.flatten(1).std(1) > 1e-6)
+    kept = [index for index in _first_of_each(inputs) if bool(usable[index])]
+    return None if len(kept) < LEAST_ROWS else (_features(inputs[kept]), _without_layout(targets[kept, None]))
+
+
+def _predicted(features: Tensor, targets: Tensor, asked: Tensor) -> Tensor:
+    x, y = _cells(features), _cells(targets)
+    weights = torch.linalg.solve(x.T @ x + 1e-2 * len(x) * torch.eye(x.shape[1]), x.T @ y)
+    found: Tensor = (_cells(asked) @ weights).reshape(len(asked), 1, *asked.shape[2:])
+    return found
+
+
+def _oriented(predicted: Tensor, targets: Tensor) -> Alignment:
+    own, strange = _by_order(predicted, targets), _by_order(predicted, targets.roll(1, 0))
+    aligned, moved = _decided(own)
+    _, chance = _decided(strange)
+    count = max(0, int(moved.sum()) - int(chance.sum()))
+    best = own.max(0).values.clamp_min(0).square()
+    as_used = own[0].clamp_min(0).square()
+    return Alignment(len(targets), int(aligned.sum()), count, count,
+                     _median(best[aligned]), _median(best[moved]), _median(as_used[moved]))  # fmt: skip
+
+
+def _by_order(predicted: Tensor, targets: Tensor) -> Tensor:
+    """[orientations, rows]: how each row's target correlates with its prediction, as it is and turned."""
+    turned = [predicted, *(maps for _, maps, _ in _orders(predicted, targets))]
+    return torch.stack([_row_correlation(maps, targets) for maps in turned])
+
+
+def _row_correlation(maps: Tensor, targets: Tensor) -> Tensor:
+    x, y = maps.flatten(1), targets.flatten(1)
+    x, y = x - x.mean(1, keepdim=True), y - y.mean(1, keepdim=True)
+    found: Tensor = (x * y).sum(1) / (x.norm(dim=1) * y.norm(dim=1)).clamp_min(1e-12)
+    return found
+
+
+def _decided(correlations: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows that fit as they are, and rows that fit in another orientation."""
+    two = correlations.topk(2, 0)
+    clear = (two.values[0] >= CORRELATES) & (two.values[0] - two.values[1] >= CLEAR)
+    return clear & (two.indices[0] == 0), clear & (two.indices[0] != 0)
+
+
+def _median(values: Tensor) -> float:
+    return values.median().item() if len(values) else 0.0
 
 
 def small_output(outputs: Tensor, space: int, cells: int) -> Tensor | None:

@@ -37,6 +37,8 @@ class _Visible:
     outside: bool  # of any model
     keys: Tensor | None  # [samples, positions]: some query gives weight to this position
     next_seen: bool | None  # every position gives weight to the next one; None: no square table
+    blind: tuple[int, int] | None = None
+    """Rows and different lengths of a step that hides all that differs between samples; None: it shows some of it."""
 
 
 class AttentionMasksObserver(Observer):
@@ -71,7 +73,8 @@ class AttentionMasksObserver(Observer):
             self._read_inputs()
             seen = _by_softmax(call) if call.name == _SOFTMAX else _by_masks(call)
             if seen is not None:
-                self._visible.append(_Visible(call.place, call.name, self.bus.call is None, *seen))
+                blind = None if call.name == _SOFTMAX or seen[0] is None else _blind(call.args[1], seen[0])
+                self._visible.append(_Visible(call.place, call.name, self.bus.call is None, *seen, blind))
 
     def _embedded(self, call: OperationCall) -> None:
         weight, ids = (call.args[0], call.args[1]) if call.name == "__getitem__" else (None, call.args[0])
@@ -110,6 +113,9 @@ class AttentionMasksObserver(Observer):
 
     def _padding_attended(self) -> None:
         for seen in self._visible:
+            if seen.blind is not None and seen.keys is not None:
+                rows, lengths = seen.blind
+                self.emit(PaddingAttended, seen.place, seen.function, None, rows, rows, lengths, seen.keys.shape[1])
             for padding in self._paddings:
                 keys, where = seen.keys, padding.where
                 if keys is None or keys.shape[1] != where.shape[1] or len(keys) % len(where):
@@ -130,6 +136,32 @@ class AttentionMasksObserver(Observer):
         if not own or len(own) < len(tables) or not any(_is_next(self._ids[0], target) for target in self._targets):
             return
         self.emit(FutureAttended, own[0].place, own[0].function, length, len(own), sum(bool(s.next_seen) for s in own))
+
+
+@torch.no_grad()
+def _blind(key: Tensor, visible: Tensor) -> tuple[int, int] | None:
+    """What may be seen is the end of each row, and at each position it is the same in all samples; what is hidden is
+    not. `key`: [positions, samples, features] of `nn.MultiheadAttention`, [samples, heads, positions, features]."""
+    if key.ndim == 3:
+        key = key.transpose(0, 1)
+    elif key.ndim == 4:
+        key = key.transpose(1, 2).flatten(2)
+    if not is_readable(key) or key.shape[:2] != visible.shape or key.numel() > BIGGEST:
+        return None
+    key, counts = key.detach().cpu(), visible.sum(1)
+    mixed = (counts > 0) & (counts < visible.shape[1])
+    if not bool(mixed.all()) or len(set(counts.tolist())) < 2:
+        return None
+    positions = torch.arange(visible.shape[1])
+    ends = [positions >= (visible.shape[1] - counts)[:, None], positions < counts[:, None]]
+    if not any(torch.equal(visible, end) for end in ends):
+        return None
+    shown = [key[visible[:, at], at] for at in positions.tolist()]
+    hidden = [key[~visible[:, at], at] for at in positions.tolist()]
+    shown, hidden = [rows for rows in shown if len(rows) > 1], [rows for rows in hidden if len(rows) > 1]
+    same = bool(shown) and all(bool((rows == rows[:1]).all()) for rows in shown)
+    vary = sum(bool((rows != rows[:1]).any()) for rows in hidden)  # a first token may be the same in all samples
+    return (len(visible), len(set(counts.tolist()))) if same and 2 * vary > len(hidden) else None
 
 
 def _is_next(ids: Tensor, target: Tensor) -> bool:

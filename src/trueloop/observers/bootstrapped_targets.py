@@ -5,18 +5,29 @@ tensor that no model computed. A value may be multiplied by a tensor on its way,
 """
 
 import weakref
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
+import torch
 from torch import Tensor
 
 from trueloop.event import Place, TargetsBootstrapped
-from trueloop.event.operation_names import ADDITIONS, DIFFERENCES, DISTANCE_LOSSES, PRODUCTS, SHAPES, SUBTRACTIONS
+from trueloop.event.operation_names import (
+    ADDITIONS,
+    DIFFERENCES,
+    DISTANCE_LOSSES,
+    JOINS,
+    PRODUCTS,
+    SHAPES,
+    SUBTRACTIONS,
+)
 from trueloop.measure.series import flags_in, row_marks
 from trueloop.measure.tensors import is_plain, is_readable, tensors_in
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import BackwardCall, ModuleCall, OperationCall, ProgramStart
 from trueloop.taps.variables import users_variables
+from trueloop.usercode.names import words_of
 
 __all__ = ["BootstrappedTargetsObserver"]
 
@@ -26,6 +37,12 @@ _KEEPING: Final = SHAPES | SUBTRACTIONS | {
     "max", "amax", "min", "minimum", "detach", "float", "to", "clone", "gather", "contiguous", "data",
 }  # fmt: skip
 _COMPARING: Final = DIFFERENCES | DISTANCE_LOSSES
+_STACKED: Final = JOINS | {"stack"}
+ITEMS: Final = 512  # of a list of tensors, one for each time step, that are looked at
+_TERMINAL: Final = frozenset({"done", "dones", "terminal", "terminals", "terminated"})
+_ENDS: Final = frozenset({"end", "ends", "ended", "over", "last", "final", "finished"})
+"""In the names of flags beside stored rows, where other columns of zeros and ones may lie. An end may be the end of the
+time: then the rewards of those rows must be others than those of all other rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +79,8 @@ class BootstrappedTargetsObserver(Observer):
         self._sums: dict[int, tuple[weakref.ref[Tensor], _Target]] = {}
         self._targets: list[_Target] = []  # sums that a prediction was compared with
         self._read: dict[int, weakref.ref[Tensor]] = {}
+        self._picked: dict[int, tuple[weakref.ref[Tensor], int, weakref.ref[Tensor]]] = {}
+        """Rows that an index took out of stored ones: how many are stored, and the index."""
         """What operations have read. A tensor has one weak reference, so it can be compared when the tensor is gone."""
 
     def program_started(self, start: ProgramStart) -> None:
@@ -91,13 +110,14 @@ class BootstrappedTargetsObserver(Observer):
     def operation_ended(self, call: OperationCall) -> None:
         if not self._on or self.bus.call is not None or not call.args:
             return
-        given = list(tensors_in((call.args, call.kwargs), 8))
+        given = list(tensors_in((call.args, call.kwargs), ITEMS))
         known = [self._value(tensor) for tensor in given]
         for tensor in given:
             self._read[id(tensor)] = weakref.ref(tensor)
         if call.name in ("__setitem__", "masked_fill_") and given:
             self._values.pop(id(given[0]), None)
             return
+        self._pick(call)
         self._compare(call, given)
         values = [value for value in known if value is not None]
         if not values:
@@ -134,13 +154,46 @@ class BootstrappedTargetsObserver(Observer):
         flags: dict[int, tuple[str, int, weakref.ref[Tensor], float]] = {}
         for variables in () if value.masked else users_variables(1, 2):
             for name, tensor in flags_in(variables, reward.numel()):
-                if tensor is not reward:
-                    flags[id(tensor)] = (name, id(tensor), weakref.ref(tensor), float(tensor.double().mean()))
+                if tensor is not reward:  # an item of a list may have a second name while a loop runs over it
+                    flags.setdefault(id(tensor), (name, id(tensor), weakref.ref(tensor), _ones(tensor)))
+            for name, tensor, ones in self._stored_flags(reward, variables):
+                flags.setdefault(id(tensor), (name, id(tensor), weakref.ref(tensor), ones))
         found = _Target(call.place, reward.numel(), value.call, value.discount, value.masked, tuple(flags.values()))
         self._sums[id(output)] = (weakref.ref(output), found)
 
+    def _pick(self, call: OperationCall) -> None:
+        if (
+            call.name not in ("__getitem__", "index_select")
+            or len(call.args) < 2
+            or not is_plain(call.output)
+            or not call.output.ndim
+        ):
+            return
+        stored, index = call.args[0], call.args[-1]
+        if not (is_plain(stored) and stored.ndim and is_plain(index) and index.ndim == 1):
+            return
+        if index.dtype in (torch.int64, torch.int32) and len(index) == len(call.output):
+            self._picked[id(call.output)] = (weakref.ref(call.output), len(stored), weakref.ref(index))
+
+    def _stored_flags(self, reward: Tensor, variables: Mapping[str, Any]) -> Iterator[tuple[str, Tensor, float]]:
+        """Ends of episodes that are stored beside the rewards, and mark some of these rows."""
+        ref, rows, index = self._picked.get(id(reward), (None, 0, None))
+        at = None if index is None else index()
+        if ref is None or ref() is not reward or at is None or rows == reward.numel():
+            return
+        for name, tensor in flags_in(variables, rows):
+            marked, words = tensor.reshape(-1)[at] == 1, words_of(name)
+            ends = bool(_ENDS.intersection(words)) and _are_apart(reward.detach().reshape(-1), marked)
+            if (ends or _TERMINAL.intersection(words)) and bool(marked.any()) and not bool(marked.all()):
+                yield name, tensor, _ones(marked)
+
     def _compare(self, call: OperationCall, given: list[Tensor]) -> None:
         """A sum, or a view of one, meets a prediction."""
+        if call.name in _STACKED and isinstance(call.output, Tensor):
+            sums = [entry for tensor in given if (entry := self._sums.get(id(tensor))) and entry[0]() is tensor]
+            if sums:
+                self._sums[id(call.output)] = (weakref.ref(call.output), sums[0][1])
+            return
         for number, tensor in enumerate(given[:2]):
             entry = self._sums.get(id(tensor))
             if entry is None or entry[0]() is not tensor:
@@ -159,9 +212,18 @@ class BootstrappedTargetsObserver(Observer):
             memory = None if target.masked else self._memory[target.call]
             others = [number for number in self._trained if number != target.call]
             same = any(self._inputs[n] == rows and self._memory[n] != memory for n in others)
-            names = tuple(name for name, _ in unread)
+            names = tuple(dict.fromkeys(name for name, _ in unread))
             self.emit(TargetsBootstrapped, target.place, target.rows, target.discount, names,
                       unread[0][1] if unread else 0.0, same)  # fmt: skip
+
+
+def _are_apart(rewards: Tensor, marked: Tensor) -> bool:
+    """No reward of a marked row is one of another row."""
+    return not set(rewards[marked].tolist()) & set(rewards[~marked].tolist())
+
+
+def _ones(flags: Tensor) -> float:
+    return float(flags.detach().double().mean())
 
 
 def _is_read(tensor: Tensor) -> bool:

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any, Final
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from trueloop.event import StateMatched
 from trueloop.measure.tensors import evenly_spaced, is_plain, is_readable
@@ -53,7 +53,7 @@ class StateLoadsObserver(Observer):
             self._unused = {}
         matched = [key for key in given if key in own]
         prefix, better = _prefix(given, own, len(matched))
-        mine = unused and bool(given) and all(key in own and _same(given[key], own[key]) for key in given)
+        itself = bool(given) and all(key in own and _same(given[key], own[key]) for key in given)
         matrices = [given[key] for key in matched if _is_matrix(given[key])][:MATRICES]
         constant, nonfinite = _dead(matrices)
         self.emit(
@@ -72,8 +72,13 @@ class StateLoadsObserver(Observer):
             constant,
             nonfinite,
             self._read,
-            mine and self.bus.step == 0,
+            unused and itself and self.bus.step == 0,
+            itself and not self._is_trained(module),
         )
+
+    def _is_trained(self, module: nn.Module) -> bool:
+        ids = {id(parameter) for parameter in module.parameters()}
+        return any(ids & known.ids for known, _ in self.objects.living_optimizers())
 
 
 def _same(one: Tensor, other: Tensor) -> bool:

@@ -82,6 +82,8 @@ class StateReuseObserver(Observer):
             if taken is None or taken.ref() is not tensor or self.bus.step <= taken.step:
                 continue
             if not self._moved(tensor, taken):
+                if into is not None and into is taken.module():  # copied onto itself: a new version, the same numbers
+                    self._taken[id(tensor)] = taken._replace(version=taken.version + 1)
                 continue
             module = taken.module()
             shared = 0 if module is None else _shared(given, module)

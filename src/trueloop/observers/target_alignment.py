@@ -11,7 +11,7 @@ from torch import Tensor
 from trueloop.event import Alignment, MapOrder, Place, TargetsAligned
 from trueloop.event.operation_names import DIFFERENCES, EQUALITIES, LOGICAL, PRODUCTS
 from trueloop.measure.alignment import alignment, explained, searched, small_input, small_target
-from trueloop.measure.map_orders import map_order, small_output
+from trueloop.measure.map_orders import map_order, orders_of_rows, small_output
 from trueloop.measure.tensors import evenly_spaced, is_plain, is_readable
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import LossCall, ModuleCall, OperationCall, RunEnd, tensors_in
@@ -21,7 +21,7 @@ __all__ = ["TargetAlignmentObserver"]
 
 Phase = Literal["training", "evaluation"]
 
-ROWS: Final = 16  # of a call
+ROWS: Final = {"training": 16, "evaluation": 64}  # of a call: the training has many, an evaluation may have one
 MOST_ROWS: Final = 192  # of a phase
 CALLS: Final = 48  # of a phase, without those whose target has no such dimensions
 ON_DEVICE: Final = 6
@@ -93,7 +93,7 @@ class TargetAlignmentObserver(Observer):
             return
         if not is_readable(first) or first.requires_grad or not first.is_floating_point() or first.ndim > 4:
             return
-        small = small_input(evenly_spaced(first, ROWS))
+        small = small_input(evenly_spaced(first, ROWS[phase]))
         if small is not None:
             self._waiting = _Waiting(known.number, phase, call.place, small.cpu(), tuple(first.shape))
 
@@ -107,7 +107,9 @@ class TargetAlignmentObserver(Observer):
         usable = is_plain(output) and is_readable(output) and output.is_floating_point() and output.ndim > 1
         if not usable or output.shape[0] != waiting.shape[0]:
             return None
-        small = small_output(evenly_spaced(output, ROWS), len(waiting.shape) - 2, waiting.small.shape[-1])
+        small = small_output(
+            evenly_spaced(output, ROWS[waiting.phase]), len(waiting.shape) - 2, waiting.small.shape[-1]
+        )
         return None if small is None else small.cpu()
 
     def loss_called(self, loss: LossCall) -> None:
@@ -141,7 +143,7 @@ class TargetAlignmentObserver(Observer):
             return
         small = None
         if target.ndim and target.shape[0] == waiting.shape[0]:
-            rows = evenly_spaced(target, ROWS)
+            rows = evenly_spaced(target, ROWS[waiting.phase])
             shape = (len(rows), *waiting.shape[1:])
             small = small_target(rows, shape, waiting.small.shape[-1])
         if small is None:
@@ -171,8 +173,13 @@ class TargetAlignmentObserver(Observer):
                 name = self.objects.models[model].name
                 answers = self._answers.get(model)
                 answered = None if answers is None else explained(answers.outputs, answers.targets)
+                predicted = None if others is None else orders_of_rows(_joined(others), _joined(maps))
                 self.emit(TargetsAligned, maps.place, model, name, trained, evaluated, _order(maps), _order(others),
-                          answered, 0 if answers is None else answers.step)  # fmt: skip
+                          answered, 0 if answers is None else answers.step, *(predicted or ()))  # fmt: skip
+
+
+def _joined(maps: _Maps) -> tuple[Tensor, Tensor]:
+    return torch.cat(maps.inputs), torch.cat(maps.targets)
 
 
 def _aligned(maps: _Maps | None) -> Alignment | None:

@@ -26,6 +26,7 @@ from trueloop.taps.calls import (
     LoaderStart,
     LossCall,
     ModuleCall,
+    Restored,
     RunEnd,
     StateLoad,
     StepCall,
@@ -74,6 +75,11 @@ class OptimizerSettingsObserver(Observer):
         self._batches: dict[int, int | None] = {}
         self._schedules: dict[int, tuple[Place | None, float]] = {}
         self._loaded: weakref.WeakSet[nn.Module] = weakref.WeakSet()
+        self._restored: weakref.WeakSet[Optimizer] = weakref.WeakSet()
+
+    def state_restored(self, restored: Restored) -> None:
+        if isinstance(restored.owner, Optimizer):
+            self._restored.add(restored.owner)
 
     def state_loading(self, load: StateLoad) -> None:
         self._loaded.add(load.module)
@@ -102,7 +108,7 @@ class OptimizerSettingsObserver(Observer):
             first, loaded = _norm(call.optimizer), self._is_loaded(call.optimizer)
             run = self._runs[number] = _Run(weakref.ref(call.optimizer), first, loaded)
             run.backwards = self._built.get(number, (max(0, self._backwards - 1), 0.0))[0]
-            run.restored = _has_steps(call.optimizer)
+            run.restored = call.optimizer in self._restored or _has_steps(call.optimizer)
         if len(run.rates) < MOST_RATES:
             run.rates.append(_rate(call.optimizer))
 

@@ -310,9 +310,10 @@ class FileRead(NamedTuple):
 
 
 class Restored(NamedTuple):
-    """The user restored the state of a GradScaler or of a random generator."""
+    """The user restored the state of a GradScaler, of a random generator or of an optimizer."""
 
-    kind: Literal["scaler", "random"]
+    kind: Literal["scaler", "random", "optimizer"]
+    owner: object = None  # Whose state it is
 
 
 class Joined(NamedTuple):

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 from torch.amp import GradScaler
+from torch.optim import Optimizer
 
 from trueloop.taps.bus import Bus
 from trueloop.taps.calls import FileRead, Restored, StateLoad, StateSave, StateTaken
@@ -37,6 +38,7 @@ class StateDictTap(Tap):
                 Patch(torch, "set_rng_state", lambda original: self._wrap_restore(original, "random")),
                 Patch(torch.random, "set_rng_state", lambda original: self._wrap_restore(original, "random")),
                 Patch(GradScaler, "load_state_dict", lambda original: self._wrap_restore(original, "scaler")),
+                Patch(Optimizer, "load_state_dict", lambda original: self._wrap_restore(original, "optimizer")),
             ]
 
     def _quiet(self) -> bool:
@@ -89,11 +91,13 @@ class StateDictTap(Tap):
 
         return load
 
-    def _wrap_restore(self, original: Callable[..., Any], kind: Literal["scaler", "random"]) -> Callable[..., Any]:
+    def _wrap_restore(
+        self, original: Callable[..., Any], kind: Literal["scaler", "random", "optimizer"]
+    ) -> Callable[..., Any]:
         def restore(*args: Any, **kwargs: Any) -> Any:
             result = original(*args, **kwargs)
             if not self._quiet() and is_direct():
-                self.bus.publish("state_restored", Restored(kind))
+                self.bus.publish("state_restored", Restored(kind, args[0] if args else None))
             return result
 
         return restore

@@ -4,7 +4,9 @@ What it sees
 ------------
 Recorded training steps compute `reward + discount * value`, where a model computed the value without a graph. Either
 nothing masks the value, while a tensor of zeros and ones lies beside it, one number for each row, that no operation
-reads: the flag of the end of an episode. Or the value is that of the very states whose predictions are trained.
+reads: the flag of the end of an episode. The flags may also be stored beside the rewards that an index took out, and
+the sum may be the first of a return over several steps. Or the value is that of the very states whose predictions are
+trained.
 
 Why it hurts
 ------------
@@ -24,7 +26,9 @@ Use instead
 When it is fine
 ---------------
 Not reported: values that are multiplied by any tensor or overwritten by an index, batches without a flag, flags that
-are all equal or that something reads, and flags whose names say that time ran out (truncated, timeout).
+are all equal or that something reads, and flags whose names say that time ran out (truncated, timeout). Of stored
+flags: indices that leave the marked rows out, and names that may mean the end of the time (end, last) unless the
+rewards of the marked rows are others than those of all other rows.
 """
 
 from typing import Final

@@ -3,7 +3,8 @@
 What it sees
 ------------
 In recorded training steps a value is squared, as in the log-density of a normal distribution. Some of its columns were
-computed by the model; the others equal columns of the data, in every sample.
+computed by the model; the others equal columns of the data, in every sample. In a flow with three or more layers of
+one learned factor per column, the others are columns of the data times a constant, plus a constant.
 
 Why it hurts
 ------------
@@ -24,7 +25,7 @@ Use instead
 When it is fine
 ---------------
 Not reported: flows in which every column is changed by some layer, layers that start as the identity, values of another
-shape than the data, and differences to a target.
+shape than the data, differences to a target, and a single autoregressive layer between learned factors.
 """
 
 from typing import Final
@@ -50,14 +51,15 @@ class ColumnsNeverTransformed(Rule, code="MDL122", severity=Severity.WARNING):
         for steps in self._seen.values():
             event = steps[-1]
             moved = [seen for seen in steps if seen.unchanged < seen.columns]
-            if len(moved) < SAMPLED or {seen.unchanged for seen in moved} != {event.unchanged}:
+            if len(moved) < SAMPLED or not event.unchanged or {seen.unchanged for seen in moved} != {event.unchanged}:
                 continue
+            still = "are columns of the data times a constant" if event.constants else "equal columns of the data"
             yield self.finding(
                 event,
-                f"{event.unchanged} of the {event.columns} columns that are scored here equal columns of the data in "
-                f"{len(moved)} recorded steps: no layer transforms them.",
+                f"{event.unchanged} of the {event.columns} columns that are scored here {still} in "
+                f"{len(moved)} recorded steps: no {'coupling' if event.constants else 'layer'} transforms them.",
                 fix="Let each coupling layer keep the part that the layer before has transformed: "
                 "`mask = 1 - mask` in the loop.",
                 evidence={"columns": event.columns, "unchanged": event.unchanged, "rows": event.rows,
-                          "sampled_steps": len(moved)},
+                          "sampled_steps": len(moved), "layers_of_constants": event.constants},
             )  # fmt: skip

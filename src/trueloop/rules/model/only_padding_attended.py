@@ -5,6 +5,8 @@ What it sees
 Rows of token ids (or of feature vectors) that end or begin with padding of different lengths. In recorded training
 steps, attention gives weight to exactly the padded positions and to none of the real ones. Seen by the masks of
 `nn.MultiheadAttention`, `nn.TransformerEncoder` and `F.scaled_dot_product_attention`, and by the weights of a softmax.
+Or, of masks: at each position, the keys that attention may see are the same in all samples, and those that are hidden
+are not. Nothing that distinguishes two samples is seen then, whatever stands for padding.
 
 Why it hurts
 ------------
@@ -25,7 +27,7 @@ Use instead
 When it is fine
 ---------------
 Not reported: rows of one length, masks that hide anything else than exactly all real positions, tokens that also
-appear between others.
+appear between others (unless what is seen is the same in all samples).
 """
 
 from typing import Final
@@ -52,10 +54,12 @@ class OnlyPaddingAttended(Rule, code="MDL123", severity=Severity.ERROR):
         self._steps.add(event.step)
         if len(self._steps) < SAMPLED or self.count() > 1:
             return
+        known = "" if event.padding is None else f" (token {event.padding:g})"
+        unknown = ": what it sees is the same in every sample" if event.padding is None else ""
         yield self.finding(
             event,
-            f"The padding mask is inverted: in all {plural(event.rows, 'row')} with padding (token {event.padding:g}), "
-            f"attention sees the padding and none of the real positions.",
+            f"The padding mask is inverted: in all {plural(event.rows, 'row')} with padding{known}, "
+            f"attention sees the padding and none of the real positions{unknown}.",
             fix="Negate the mask: `key_padding_mask` is True where a position is ignored; a boolean `attn_mask` of "
             "`scaled_dot_product_attention` is True where it takes part.",
             evidence=facts(event, "function padding rows inverted lengths length", sampled_steps=SAMPLED),

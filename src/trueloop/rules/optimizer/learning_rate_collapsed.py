@@ -5,7 +5,8 @@ What it sees
 The learning rate of every step. For most of the steps it was below a hundredth of the highest rate of the run, or it
 rose from the first step to the last and never came near the rate that the schedule starts from. Or the state of the
 optimizer was loaded, and with it came a rate below a twentieth of the one that it was built with, for all steps: no
-schedule changes it any more, or the loaded schedule replaced settings of the one that was built.
+schedule changes it any more, or the loaded schedule replaced settings of the one that was built. Also where the loaded
+state has no step yet, or the optimizer keeps none (SGD without momentum).
 
 Why it hurts
 ------------
@@ -29,14 +30,17 @@ Use instead
 When it is fine
 ---------------
 Not reported: interrupted runs, fewer than 40 steps, schedules that end near zero (cosine, linear), rates that rise
-again, and a schedule that continues after a checkpoint.
+again, a schedule that continues after a checkpoint, and an optimizer that is built without a learning rate of its own
+before its state is loaded.
 """
 
+import ast
 from pathlib import PurePath
 from typing import Final
 
 from trueloop.event import OptimizerSettings, Resumed, RunEnded, ScheduleBuilt
 from trueloop.rules.rule import Findings, Rule, Severity
+from trueloop.usercode.source import called_name, calls_in, source_of
 
 __all__ = ["LearningRateCollapsed"]
 
@@ -80,7 +84,7 @@ class LearningRateCollapsed(Rule, code="OPT113", severity=Severity.WARNING):
         resumed = self._resumed.get(event.optimizer)
         replaced = [] if resumed is None else [text for schedule in resumed.schedules for text in schedule.replaced]
         tiny = event.restored and event.highest_rate <= RESTORED * (event.built_rate or 0.0)
-        if tiny and (replaced or self._has_ended(event)):
+        if tiny and (replaced or self._has_ended(event)) and _is_configured(event):
             file = "" if resumed is None or not resumed.file else f" of {PurePath(resumed.file).name}"
             yield self.finding(
                 event,
@@ -118,3 +122,17 @@ class LearningRateCollapsed(Rule, code="OPT113", severity=Severity.WARNING):
         resumed = self._resumed.get(event.optimizer)
         lengths = [] if resumed is None else [(s.last_epoch, self._lengths.get(s.schedule)) for s in resumed.schedules]
         return bool(lengths) and all(length is not None and last >= length for last, length in lengths)
+
+
+def _is_configured(event: OptimizerSettings) -> bool:
+    """The line that builds the optimizer may name a rate: `Adam(model.parameters())` waits for the loaded one."""
+    source = None if event.place is None else source_of(event.place.path)
+    statement = None if source is None or event.place is None else source.statement(event.place.line)
+    calls = [] if statement is None else [call for call in calls_in(statement) if called_name(call) == event.name]
+    return not calls or any(len(call.args) > 1 or call.keywords or _has_rate(call) for call in calls)
+
+
+def _has_rate(call: ast.Call) -> bool:
+    """`SGD([{"params": ..., "lr": 0.1}])`, or groups made elsewhere, or all arguments in one."""
+    direct = call.args[0] if call.args else None
+    return not (isinstance(direct, ast.Call) and called_name(direct) == "parameters")

@@ -1,4 +1,4 @@
-"""OPT126 weight-copy-never-replaced: the line that copies weights into a target network never ran.
+"""OPT126 weight-copy-never-replaced: weights are never copied into a target network, or its own are.
 
 What it sees
 ------------
@@ -6,14 +6,17 @@ A training loop has `target.load_state_dict(model.state_dict())` under an `if` w
 with a counter that is compared (`step - last >= interval`), directly or in a function that is called there. In a run of
 hundreds of steps the line never ran, or once at the very start. Recorded steps call a second model without gradients.
 
+Or the line runs, during the training, with the state of the model that loads it: `target.load_state_dict(
+target.state_dict())`. Seen by the memory of the tensors, however the line is written.
+
 Why it hurts
 ------------
-The interval is longer than the run. The target network keeps its initial weights, so the values that it bootstraps are
-those of an untrained network, and nothing spreads from one state to the next.
+The interval is longer than the run, or the copy loads itself. The target network keeps its initial weights, so the
+values that it bootstraps are those of an untrained network, and nothing spreads from one state to the next.
 
 Evidence
 --------
-The condition, how often the line ran, and the number of steps.
+The condition, how often the line ran, and the number of steps; of a model that loads itself its class.
 
 Use instead
 -----------
@@ -24,7 +27,8 @@ When it is fine
 ---------------
 Not reported: fewer than 200 steps, runs that were cut off or not watched all the time, conditions without a counter
 (the best model so far) or at one fixed step (a frozen reference), copies that no recorded training step calls, lines
-that ran later than at the start, and copies that are also updated in other ways.
+that ran later than at the start, and copies that are also updated in other ways; a trained model that loads its own
+state, which may be its best one (`best-weights-not-copied`), and a model that also loads other states.
 """
 
 import ast
@@ -32,13 +36,14 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from trueloop.event import Place, RunEnded, StateMatched, Stepped, StepProgram, WeightCopies
-from trueloop.rules.rule import Findings, Rule, Severity
+from trueloop.rules.rule import Findings, Rule, Severity, plural
 from trueloop.usercode.source import Source, called_name, calls_in, source_of
 
 __all__ = ["WeightCopyNeverReplaced"]
 
 STEPS: Final = 200
 START: Final = 0.05  # of the steps
+LOADS: Final = 2  # steps at which a model loads itself: once may be a trick to check a state
 SEEN: Final = 32  # loads that are recorded of a run
 
 
@@ -54,6 +59,8 @@ class WeightCopyNeverReplaced(Rule, code="OPT126", severity=Severity.WARNING):
     def __init__(self) -> None:
         self._places: set[Place] = set()
         self._loads: list[tuple[str, int, int]] = []  # path, line, step
+        self._itself: list[StateMatched] = []
+        self._others: set[str] = set()  # classes of models that loaded another state during the training
         self._second = False
         self._follows = False
 
@@ -68,6 +75,10 @@ class WeightCopyNeverReplaced(Rule, code="OPT126", severity=Severity.WARNING):
     def on_state_matched(self, event: StateMatched) -> None:
         if event.place is not None:
             self._loads.append((event.place.path, event.place.line, event.step))
+        if event.step > 0 and event.own_state:
+            self._itself.append(event)
+        elif event.step > 0:
+            self._others.add(event.model)
 
     def on_step_program(self, event: StepProgram) -> None:
         trained = {use.model for use in event.models if use.grad}
@@ -75,9 +86,10 @@ class WeightCopyNeverReplaced(Rule, code="OPT126", severity=Severity.WARNING):
         self._second = self._second or (event.phase == "training" and bool(trained) and bool(aside))
 
     def on_run_ended(self, end: RunEnded) -> Findings:
-        if end.step < STEPS or end.reason != "finished" or len(self._loads) >= SEEN:
-            return
         if self._follows or not self._second:
+            return
+        yield from self._loads_itself()
+        if end.step < STEPS or end.reason != "finished" or len(self._loads) >= SEEN:
             return
         for path in sorted({place.path for place in self._places}):
             source = source_of(path)
@@ -95,6 +107,28 @@ class WeightCopyNeverReplaced(Rule, code="OPT126", severity=Severity.WARNING):
                     evidence={"condition": condition, "ran": len(ran), "steps": end.step},
                     place=source.place(copying.condition),
                 )
+
+    def _loads_itself(self) -> Findings:
+        loads = [event for event in self._itself if event.model not in self._others and _takes_and_loads(event.place)]
+        steps = {event.step for event in loads}
+        if len(steps) < LOADS or len({event.place for event in loads}) > 1:
+            return
+        event = loads[-1]
+        yield self.finding(
+            event,
+            f"This line gives {event.model} its own weights: all {event.tensors} tensors of the loaded state are those "
+            f"of the model that loads it, at {plural(len(steps), 'step')}. Nothing changes.",
+            fix="Load the state of the trained model: `target.load_state_dict(model.state_dict())`.",
+            evidence={"model": event.model, "tensors": event.tensors, "loads": len(loads), "last_step": event.step},
+            severity=Severity.ERROR,
+        )
+
+
+def _takes_and_loads(place: Place | None) -> bool:
+    """One line takes a state and loads it: not a state that was kept to be put back."""
+    source = None if place is None else source_of(place.path)
+    statement = None if source is None or place is None else source.statement(place.line)
+    return statement is not None and any(_is_copy(call) for call in calls_in(statement))
 
 
 def _copies(source: Source) -> Iterator[_Copying]:
