@@ -78,19 +78,22 @@ class ScoredColumnsObserver(Observer):
         rows = scored.detach()[: ROWS[1]]
         varying = rows.std(0) > 0
         layers = self._constants if self._constants >= LAYERS and not self._is_difference(scored) else 0
-        for _, values in self._data:
-            if values.shape != rows.shape or values.dtype != rows.dtype:
-                continue
+        comparable = [values for _, values in self._data if values.shape == rows.shape and values.dtype == rows.dtype]
+        for values in comparable:
             equal = (rows[:, :, None] == values[:, None, :]).all(0).any(1) & varying
-            constants = 0
-            if not bool(equal.any()) and layers:
-                still, constants = _up_to_constants(rows, values), layers
-                equal = equal if still is None else still & varying
-            if bool(equal.any()) or (constants and place in self._compared):
-                self._seen.add(place)
-                self._compared.add(place)
-                self.emit(ColumnsScored, place, scored.shape[1], int(equal.sum()), len(scored), constants)
+            if bool(equal.any()):
+                self._report(scored, place, int(equal.sum()), 0)
                 return
+        if layers:
+            still = [found for values in comparable if (found := _up_to_constants(rows, values)) is not None]
+            most = max((int((found & varying).sum()) for found in still), default=0)
+            if most or place in self._compared:
+                self._report(scored, place, most, layers)
+
+    def _report(self, scored: Tensor, place: Place | None, unchanged: int, layers: int) -> None:
+        self._seen.add(place)
+        self._compared.add(place)
+        self.emit(ColumnsScored, place, scored.shape[1], unchanged, len(scored), layers)
 
 
 def _up_to_constants(rows: Tensor, data: Tensor) -> Tensor | None:
