@@ -47,6 +47,7 @@ CODE: Final[dict[str, tuple[str, ...]]] = {
     "benchmarks.ui_peers": ("ui",),
     "benchmarks/accuracy.py": LOOP,
     "benchmarks/compiled_step.py": ("engine",),
+    "benchmarks/confined.py": ("export", "trust"),
     "benchmarks/cpu.py": LOOP,
     "benchmarks/fashion.py": LOOP,
     "benchmarks/first_steps.py": (".",),

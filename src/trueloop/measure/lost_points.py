@@ -30,7 +30,7 @@ class LostPoints(NamedTuple):
 
 
 def lost_points(values: Floats) -> LostPoints | None:
-    """The large values are whole, and moved by the decimals of the column they have the distribution of the others."""
+    """If the large values have no decimals and, divided by 10 for each decimal of the others, their distribution."""
     if len(values) < LEAST or values.min() < 0:
         return None
     whole = values == numpy.round(values)

@@ -263,8 +263,8 @@ def _wrapped(a: Floats, b: Floats) -> Difference | None:
 
 
 def _began_anew(a: Floats, b: Floats) -> Difference | None:
-    """Whole numbers of which those that are too large for 8 or 16 bits begin at the other end again, perhaps several
-    times, in the first file only."""
+    """Whole numbers that leave the range of 8 or 16 bits and begin at its other end again, perhaps several times, in
+    the first file only."""
     if b.min() < 0 or not _whole(a) or not _whole(b):
         return None
     for numbers, share in product(WRAPPED, (0.0, 0.5)):

@@ -5,7 +5,7 @@ What it sees
 Rows of token ids (or of feature vectors) that end or begin with padding of different lengths. In recorded training
 steps, attention gives weight to exactly the padded positions and to none of the real ones. Seen by the masks of
 `nn.MultiheadAttention`, `nn.TransformerEncoder` and `F.scaled_dot_product_attention`, and by the weights of a softmax.
-Or, of masks: at each position, the keys that attention may see are the same in all samples, and those that are hidden
+Or, of masks: at each position, the keys that attention may see are the same in all samples, and the hidden keys
 are not. Nothing that distinguishes two samples is seen then, whatever stands for padding.
 
 Why it hurts
