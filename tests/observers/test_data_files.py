@@ -10,7 +10,7 @@ from unittest.mock import patch
 import numpy
 import pytest
 
-from trueloop.event import Event, FilesDiffer, InvariantBroken, Place
+from trueloop.event import Event, FilesDiffer, InvariantBroken, Place, TablesRead
 from trueloop.observers import data_files
 from trueloop.observers.data_files import DataFilesObserver
 from trueloop.observers.run_objects import RunObjects
@@ -66,6 +66,18 @@ def test_lists_that_agree_and_lists_that_mean_something_else(tmp_path: Path) -> 
         clips(tmp_path / folder, "train", said)
         clips(tmp_path / folder, "test", said)
         assert not broken(tmp_path / folder)
+
+
+def test_numbers_at_the_end_of_the_range_are_compared_without_a_warning(tmp_path: Path) -> None:
+    """Warnings of NumPy would appear among the script's own output; here they are errors."""
+    random = numpy.random.default_rng(0)
+    for kind in ("power", "weather"):
+        for year in (2022, 2023):
+            odd = random.choice([1e-320, -1e308, 1.5e308, 3.5], 500)
+            numbers = numpy.stack([numpy.arange(500.0), 1e308 * random.uniform(-1, 1, 500), odd], 1)
+            header = f"time,{kind},odd"
+            numpy.savetxt(tmp_path / f"{kind}_{year}.csv", numbers, delimiter=",", header=header, comments="")
+    assert isinstance(seen(tmp_path)[0], TablesRead)
 
 
 def sensor(path: Path, weights: tuple[float, ...], seed: int, header: str) -> None:

@@ -89,7 +89,8 @@ class Exporter(ABC):
 
     def open_confined(self, file: BinaryIO, shown: Path) -> Runner:
         """Called in a confined process, which opens no path. `shown`: the path, for error messages."""
-        raise NotImplementedError
+        # Targets that carry code or weights alone are never opened so: `confined_runner.CONFINED` names the others.
+        raise NotImplementedError(f"{type(self).__name__} opens no file in a confined process.")
 
     def notes_of_export(self) -> tuple[str, ...]:
         """Sentences for the artifact, after it was written."""

@@ -128,6 +128,7 @@ def _delay(first: Series, second: Series, one: str, other: str) -> _Delay | None
 
 def _innovations(values: Floats) -> Floats:
     """What the values before do not predict, in standard deviations; outliers count no more than four of them."""
+    values = values / (numpy.abs(values).max() or 1.0)  # squares of very large numbers overflow
     past = numpy.lib.stride_tricks.sliding_window_view(values[:-1], PAST)
     design = numpy.column_stack([past, numpy.ones(len(past))])
     weights, *_ = numpy.linalg.lstsq(design, values[PAST:], rcond=None)

@@ -6,13 +6,13 @@ import numpy
 import torch
 from torch import Tensor
 
+from trueloop.measure.wrong_lengths import PADDED, SHORTEST, padded_rows
+
 __all__ = ["MOST_ROWS", "Unit", "ends_of_content", "unit_of"]
 
 MOST_ROWS: Final = 400
 LEAST_ROWS: Final = 60
-SHORTEST: Final = 8  # positions
 DISTINCT: Final = 6  # lengths
-PADDED: Final = 0.3  # of the rows end in padding
 RARELY: Final = 0.1  # of the content looks like padding
 NEARLY_ALL: Final = 0.98  # of the rows
 FACTOR: Final = 1.5
@@ -26,18 +26,12 @@ class Unit(NamedTuple):
 
 
 def ends_of_content(padded: Tensor) -> Tensor | None:
-    """Where the content of each row of [rows, positions, features] ends: after it, all vectors are the one that most
-    rows end with. None if too few rows are padded."""
+    """Where the content of each row of [rows, positions, features] ends; None if too few rows are padded. A vector of
+    the content may look like padding: that these are lengths is known here, as it is not of a file."""
     if len(padded) < 2 or padded.shape[1] < SHORTEST:
         return None
-    last, counts = torch.unique(padded[:, -1], dim=0, return_counts=True)
-    content = (padded != last[counts.argmax()]).any(2)
-    if counts.max() < max(2.0, PADDED * len(padded)):
-        return None
-    ends = padded.shape[1] - content.flip(1).int().argmax(1)
-    ends = torch.where(content.any(1), ends, 0)
-    inside = torch.arange(padded.shape[1], device=padded.device) < ends[:, None]
-    return ends if (inside & ~content).sum() <= RARELY * inside.sum() else None
+    found = padded_rows(padded.cpu().float().numpy())
+    return torch.from_numpy(found.ends) if found.share >= PADDED and found.alike <= RARELY else None
 
 
 def unit_of(lengths: Tensor, ends: Tensor) -> Unit | None:

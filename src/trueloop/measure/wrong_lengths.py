@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from trueloop.measure.tables import Table
 
-__all__ = ["WrongLengths", "ends_of_rows", "wrong_lengths"]
+__all__ = ["PADDED", "SHORTEST", "Padded", "WrongLengths", "ends_of_rows", "padded_rows", "wrong_lengths"]
 
 LEAST: Final = 40  # rows
 SHORTEST: Final = 8  # positions
@@ -58,20 +58,31 @@ def wrong_lengths(lengths: Table, arrays: Table) -> WrongLengths | None:
     return None
 
 
+class Padded(NamedTuple):
+    ends: Ends  # of the content of each row; 0: it has none
+    share: float  # of the rows end in padding
+    alike: float  # of the content looks like padding
+
+
+def padded_rows(array: NDArray[Any]) -> Padded:
+    """Rows of [rows, positions, ...]. What most of them end with is the padding: a number, or a vector."""
+    rows = numpy.asarray(array).reshape(len(array), array.shape[1], -1)
+    values, counts = numpy.unique(rows[:, -1], axis=0, return_counts=True)
+    content = (rows != values[counts.argmax()]).any(2)
+    ends = numpy.where(content.any(1), rows.shape[1] - content[:, ::-1].argmax(1), 0).astype(numpy.int64)
+    inside = numpy.arange(rows.shape[1]) < ends[:, None]
+    alike = float((inside & ~content).sum() / max(1, inside.sum()))
+    return Padded(ends, float((ends < rows.shape[1]).mean()), alike)
+
+
 def ends_of_rows(array: NDArray[Any]) -> Ends | None:
     """Where the content of each row of [rows, positions, ...] ends; None if the rows are not padded at their ends."""
     if array.ndim not in (2, 3) or array.shape[1] < SHORTEST or array.dtype.kind not in "fiu" or len(array) < LEAST:
         return None
-    last = numpy.asarray(array)[:, -1].reshape(len(array), -1)
-    values, counts = numpy.unique(last, return_counts=True)
-    padding = values[counts.argmax()]
-    content = (numpy.asarray(array) != padding).reshape(len(array), array.shape[1], -1).any(2)
-    ends = array.shape[1] - content[:, ::-1].argmax(1)
-    ends = numpy.where(content.any(1), ends, 0).astype(numpy.int64)
-    inside = numpy.arange(array.shape[1]) < ends[:, None]
-    if (ends < array.shape[1]).mean() < PADDED or len(numpy.unique(ends)) < DISTINCT or ends.min() < 1:
+    found = padded_rows(array)
+    if found.share < PADDED or len(numpy.unique(found.ends)) < DISTINCT or found.ends.min() < 1:
         return None
-    return ends if (inside & ~content).sum() <= RARELY * inside.sum() else None
+    return found.ends if found.alike <= RARELY else None
 
 
 def _wrong(column: str, array: str, values: NDArray[numpy.float64], ends: Ends, positions: int) -> WrongLengths | None:

@@ -12,6 +12,7 @@ from itertools import combinations, permutations
 from time import thread_time
 from typing import Any, Final
 
+import numpy
 from numpy.typing import NDArray
 
 from trueloop.event import (
@@ -105,6 +106,7 @@ class DataFilesObserver(Observer):
         elif opened.path not in self._written:
             self._places.setdefault(opened.path, opened.place)
 
+    @numpy.errstate(all="ignore")  # sums of numbers near the end of the range: Inf and NaN fail every comparison
     def run_ended(self, end: RunEnd) -> None:
         began = thread_time()
         tables = self._tables = self._read(began)
