@@ -7,7 +7,7 @@ from trueloop.event.base import Event, Place
 
 __all__ = ["FittedColumn", "LossAgainstChance", "LossComputed", "LossCurve", "NotFinite", "PredictionsFitted"]
 __all__ += ["ContrastivePairsRead", "CtcTargetsRead", "ReturnsCredited", "RiskSetsByRow", "RiskSetsTested"]
-__all__ += ["TargetsBootstrapped"]
+__all__ += ["PaddedTargetsAveraged", "TargetsBootstrapped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +172,18 @@ class CtcTargetsRead(Event):
     targets: int
     blanks: int  # of them: equal to the index of the blank
     classes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PaddedTargetsAveraged(Event):
+    """A recorded training step in which the targets of a loss end in padding that counts. `place`: the call."""
+
+    function: str
+    token: int  # of the padding
+    rows: int
+    padded: int  # of them: they end in padding
+    positions: int  # of a row
+    share: float  # of all targets: padding, but for the first padded one of each row, which may mark its end
 
 
 @dataclass(frozen=True, slots=True)

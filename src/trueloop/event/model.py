@@ -9,6 +9,7 @@ __all__ = ["ActivationsMeasured", "BatchIndependenceTested", "CausalityTested", 
 __all__ += ["HiddenPart", "PaddingAttended"]
 __all__ += ["IdenticalUnits", "LayerActivations", "LayerBuiltInForward", "LooseTensor", "ModelExamined", "ModelSeen"]
 __all__ += ["AddedMask", "ColumnsScored", "InputInfluenceTested", "LatentsMeasured", "OutputsCompared", "TieBroken"]
+__all__ += ["LastStepRead"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +183,18 @@ class PaddingAttended(Event):
     inverted: int  # of them: the padding is attended, nothing else
     lengths: int  # different numbers of padded positions
     length: int  # of the rows
+
+
+@dataclass(frozen=True, slots=True)
+class LastStepRead(Event):
+    """A recorded training step in which a model read the last step of a layer, and the input was padded there.
+    `place`: where it is read."""
+
+    how: str  # the last step, the last state
+    rows: int
+    padded: int  # of them: they end in padding
+    positions: int  # of a row
+    share: float  # of all positions: padding, but for the first padded one of each row
 
 
 @dataclass(frozen=True, slots=True)
