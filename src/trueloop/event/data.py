@@ -7,7 +7,7 @@ from trueloop.event.base import Event, Place
 
 __all__ = ["BatchInspected", "BatchRewritten", "DatasetRedrawn", "EpochStarted", "EvaluationCurve", "EvaluationPass"]
 __all__ += ["FirstLayerInput", "InputNotFinite", "IteratorExhausted", "LabelsCompared", "LoadersOutOfSync"]
-__all__ += ["RowsShared", "SeedChecked", "StoredRowsRewritten"]
+__all__ += ["CollatedApart", "RowsShared", "SeedChecked", "StoredRowsRewritten"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +169,16 @@ class LabelsCompared(Event):
     agreed: int  # those of them with the same label again
     expected: float  # share that would agree by chance, from the label frequencies
     classes: int
+
+
+@dataclass(frozen=True, slots=True)
+class CollatedApart(Event):
+    """A loader's collate function put the inputs in a different order, and not the labels. `place`: the first pass."""
+
+    collate: str  # its name
+    rows: int
+    moved: int  # of them: at a different place than their item
+    wrong: int  # of them: with a different label than that of their item
 
 
 @dataclass(frozen=True, slots=True)

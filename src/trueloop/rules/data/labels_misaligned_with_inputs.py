@@ -2,12 +2,14 @@
 
 What it sees
 ------------
-Four independent cases.
+Five independent cases.
 
 - Equal inputs with different labels: in the first epoch of a training loader, samples with bit-identical inputs have
   the same label no more often than two random samples.
 - Two separate shuffles: the model input comes from one loader, the target of its loss from another, and each shuffles
   in its own order.
+- A collate function that sorts: tried with some samples, together and one by one, in a copy of the process, it puts the
+  inputs of a batch in a different order, and leaves the labels in the order of the samples.
 - Targets that are shifted by a few rows: in the order in which the training data is stored, the predictions of a small
   probe (nearest neighbors and ridge regression, cross-validated) fit the targets of the rows up to 8 before or after
   far better than those of their own rows; in all rows, or in a stretch of them.
@@ -36,6 +38,7 @@ When it is fine
 Not reported: noisy labels, which agree far more often than by chance; short or discrete inputs (fewer than 16 non-zero
 values, or indices), which repeat with different labels for good reasons; custom samplers (episodes of few-shot learning
 relabel images); sequences; batches of more than inputs and labels; two loaders whose generators have the same seed;
+a collate function that also returns the order in which it sorted;
 dense targets that fit their own samples, or none; targets that are inputs of a later row, and targets of later
 rows in a series: a forecast. In a series only targets of
 earlier rows are reported, and only if the fit has a sharp peak there.
@@ -44,7 +47,14 @@ earlier rows are reported, and only if the fit has a sharp peak there.
 from math import sqrt
 from typing import Final
 
-from trueloop.event import LabelsCompared, LoadersOutOfSync, PairsMatched, ShiftedPart, StoredOrderCompared
+from trueloop.event import (
+    CollatedApart,
+    LabelsCompared,
+    LoadersOutOfSync,
+    PairsMatched,
+    ShiftedPart,
+    StoredOrderCompared,
+)
 from trueloop.rules.rule import Finding, Findings, Rule, Severity, facts, plural
 
 __all__ = ["LabelsMisalignedWithInputs"]
@@ -99,6 +109,19 @@ class LabelsMisalignedWithInputs(Rule, code="DAT108", severity=Severity.WARNING)
                 "samples repeated_inputs=repeated same_label=agreed expected_by_chance classes",
                 expected_by_chance=round(event.expected * event.repeated, 1),
             ),
+        )
+
+    def on_collated_apart(self, event: CollatedApart) -> Findings:
+        self._checked = True
+        if not event.wrong or self.count("collate") > 1:
+            return
+        yield self.finding(
+            event,
+            f"`{event.collate}` puts the inputs of a batch in a different order and not the labels: {event.moved} of "
+            f"{event.rows} inputs move, {event.wrong} get the label of another sample.",
+            fix="Index every part of the batch with the same order: `labels = labels[order]`; or sort the list of "
+            "samples before it is unzipped.",
+            evidence=facts(event, "collate rows moved wrong_labels=wrong"),
         )
 
     def on_loaders_out_of_sync(self, event: LoadersOutOfSync) -> Findings:
