@@ -7,7 +7,7 @@ from trueloop.event.base import Event, Place
 
 __all__ = ["BatchInspected", "BatchRewritten", "DatasetRedrawn", "EpochStarted", "EvaluationCurve", "EvaluationPass"]
 __all__ += ["FirstLayerInput", "InputNotFinite", "IteratorExhausted", "LabelsCompared", "LoadersOutOfSync"]
-__all__ += ["CollatedApart", "RowsShared", "SeedChecked", "StoredRowsRewritten"]
+__all__ += ["CollatedApart", "LabelsScored", "RowsShared", "SeedChecked", "StoredRowsRewritten"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +179,13 @@ class CollatedApart(Event):
     rows: int
     moved: int  # of them: at a different place than their item
     wrong: int  # of them: with a different label than that of their item
+
+
+@dataclass(frozen=True, slots=True)
+class LabelsScored(Event):
+    """The labels of one of the first training losses, where the script cuts its batches itself. `place`: the loss."""
+
+    labels: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
