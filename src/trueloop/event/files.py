@@ -9,6 +9,7 @@ __all__ = [
     "ClocksDiffer",
     "FileListed",
     "FilesDiffer",
+    "FutureInColumn",
     "GroupsShared",
     "InvariantBroken",
     "KeysMissed",
@@ -54,6 +55,18 @@ class FilesDiffer(Event):
     units: str = ""  # that differ by this factor
     group: str = ""  # the column whose values tell the two parts of one file apart
     rows: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class FutureInColumn(Event):
+    """A column of a forecast's training inputs is computed exactly from targets of its own row or of later ones.
+    `place`: the training call of the model."""
+
+    column: int
+    columns: int
+    last: int  # the last row whose target it needs: 0 is its own
+    known: int  # the last row whose target another column simply is
+    rows: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
 """Columns that are computed exactly from the rows around them: moving averages, sums, differences, shifts. In one file
-from rows up to the present one, in another file from later rows too."""
+from rows up to the present one, in another file from later rows too; or, in a forecast, from what is to be forecast."""
+
+from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -10,7 +12,7 @@ from numpy.typing import NDArray
 
 from trueloop.measure.tables import Table, Values
 
-__all__ = ["LookAhead", "look_ahead"]
+__all__ = ["Future", "LookAhead", "future_in_columns", "look_ahead"]
 
 FARTHEST: Final = 24  # rows before and after
 LEAST: Final = 4  # times as many rows as neighbors that a row is explained by
@@ -35,6 +37,48 @@ class LookAhead(NamedTuple):
     source: str
     last: tuple[int, int]
     group: str  # column whose values tell the series apart; "" if a file is one series
+
+
+class Future(NamedTuple):
+    """A column of a forecast's inputs that is computed from its target."""
+
+    column: int
+    last: int  # the last row whose target it is computed from: 0 is its own
+    known: int  # the last row whose target another column simply is: before its own
+    rows: int
+
+
+def future_in_columns(rows: Floats, targets: Floats, places: Rows) -> Future | None:
+    """Of a table whose rows follow one another in time where `places` do. Earlier targets among the inputs show that
+    it is a forecast, and what is known at a row."""
+    columns = numpy.concatenate([targets.reshape(-1, 1), rows.reshape(len(rows), -1)], 1)
+    columns = columns[:, [0, *(1 + numpy.flatnonzero(_distinct(columns[:, 1:]) >= DISTINCT))]]
+    numbers = numpy.flatnonzero(_distinct(rows.reshape(len(rows), -1)) >= DISTINCT)
+    if columns.shape[1] < 3 or _distinct(targets.reshape(-1, 1))[0] < DISTINCT:
+        return None
+    series = numpy.split(columns, numpy.flatnonzero(numpy.diff(places) != 1) + 1)
+    reach = min(FARTHEST, max(map(len, series)) // 4)
+    around = _neighborhoods(series, reach)
+    if around is None:
+        return None
+    lasts = _last_rows(around, 0)
+    known = [last for column, last in lasts.items() if last < 0 and _is_copy(around, column, last)]
+    future = {column: last for column, last in lasts.items() if last >= 0 and not _is_copy(around, column, last)}
+    if not known or not future:
+        return None
+    column = max(future, key=lambda each: future[each])
+    return Future(int(numbers[column - 1]), future[column], max(known), len(around.present))
+
+
+def _distinct(columns: Floats) -> Rows:
+    ordered = numpy.sort(columns, 0)
+    return numpy.asarray(1 + (numpy.diff(ordered, axis=0) > 0).sum(0), dtype=numpy.int64)
+
+
+def _is_copy(rows: _Neighborhoods, column: int, last: int) -> bool:
+    """The column is the target of that row itself, up to a factor and an offset."""
+    one, other = rows.present[:, column], rows.around[:, rows.reach + last, 0]
+    return abs(float(numpy.corrcoef(one, other)[0, 1])) ** 2 > 1 - INEXACT
 
 
 def look_ahead(first: Table, second: Table, rows: Rows | None = None, others: Rows | None = None) -> list[LookAhead]:

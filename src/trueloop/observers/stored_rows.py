@@ -15,8 +15,17 @@ import torch
 from torch import Tensor
 from torch.utils.data import ConcatDataset, DataLoader, IterableDataset, Subset, TensorDataset, default_collate
 
-from trueloop.event import ConstantPart, PairsMatched, Place, RenamedPart, ShiftedPart, StoredOrderCompared
+from trueloop.event import (
+    ConstantPart,
+    FutureInColumn,
+    PairsMatched,
+    Place,
+    RenamedPart,
+    ShiftedPart,
+    StoredOrderCompared,
+)
 from trueloop.event.operation_names import PICKS
+from trueloop.measure.look_ahead import future_in_columns
 from trueloop.measure.pairs import paired
 from trueloop.measure.stored_order import StoredTable, examine
 from trueloop.measure.tensors import is_plain, is_readable, tensors_in
@@ -33,6 +42,7 @@ MOST_ROWS: Final = 1200
 RUNS: Final = 8  # of rows in a row, evenly spread, where there are more
 MOST_ELEMENTS: Final = 2**22
 WIDEST_TARGET: Final = 64  # numbers
+WIDEST_INPUT: Final = 256
 SECONDS: Final = 0.25  # of computing, to read a dataset of the user's own class
 LIMIT: Final = 3.0  # seconds on a busy machine
 _PICKS: Final = frozenset({"gather", "index_select", "__getitem__", "scatter", "scatter_add", "embedding", "take"})
@@ -50,7 +60,7 @@ class _Source:
 
 
 class StoredRowsObserver(Observer):
-    emits = (StoredOrderCompared, PairsMatched)
+    emits = (StoredOrderCompared, PairsMatched, FutureInColumn)
     rarely = ("module_call_started", "batch_drawn")
 
     def prepare(self) -> None:
@@ -189,6 +199,7 @@ class StoredRowsObserver(Observer):
                     self.emit(PairsMatched, source.place, found.rows, source.length, *found[1:])
 
     def _examine(self, source: _Source, rows: Tensor, targets: Tensor) -> None:
+        self._look_ahead(source, rows, targets)
         found = examine(StoredTable(rows, targets, source.places))
         if found is None:
             return
@@ -202,6 +213,16 @@ class StoredRowsObserver(Observer):
             constant=None if same is None
             else ConstantPart(*same.part, same.code, same.recall, same.elsewhere, same.apart),
         )  # fmt: skip
+
+    def _look_ahead(self, source: _Source, rows: Tensor, targets: Tensor) -> None:
+        if not rows.is_floating_point() or not targets.is_floating_point() or targets.numel() != len(targets):
+            return
+        if rows[0].numel() > WIDEST_INPUT or not bool(rows.isfinite().all() and targets.isfinite().all()):
+            return
+        found = future_in_columns(rows.double().numpy(), targets.double().numpy(), source.places.numpy())
+        if found is not None:
+            columns = rows[0].numel()
+            self.emit(FutureInColumn, source.place, found.column, columns, found.last, found.known, found.rows)
 
 
 def _parts(batch: Any) -> list[Tensor]:

@@ -1,4 +1,4 @@
-"""DAT140 column-looks-ahead: a column is computed from later rows in one file, and from earlier rows in the other.
+"""DAT140 column-looks-ahead: a column is computed from later rows than it may know.
 
 What it sees
 ------------
@@ -7,6 +7,9 @@ rows around it of another column (a moving average or sum, a difference, a shift
 files with the same columns or in two parts of one file. In one of them it needs rows that come later than in the other:
 a centered window instead of a trailing one, a shift in the wrong direction. Series of several items in one file are
 distinguished by a column that names the item.
+
+In training inputs that are stored in the order of time, without any file: one column is the target of an earlier row,
+so this is a forecast, and another column is computed exactly from targets of its own row or of later ones.
 
 Why it hurts
 ------------
@@ -26,24 +29,38 @@ When it is fine
 ---------------
 Not reported: a column that is not computed exactly from another column (99.9 % of its variance) in both files; files
 whose rows run in opposite directions; columns that the script does not name although it names the others; smooth
-series, in which any rows give the others.
+series, in which any rows give the others; columns that are a target of a later row themselves.
 """
 
-from trueloop.event import LaterRowsUsed, RunEnded, TablesRead
+from trueloop.event import FutureInColumn, LaterRowsUsed, RunEnded, StoredOrderCompared, TablesRead
 from trueloop.rules.rule import Findings, Rule, Severity, plural
 
 __all__ = ["ColumnLooksAhead"]
 
 
 class ColumnLooksAhead(Rule, code="DAT140", severity=Severity.WARNING):
-    not_applicable = "no two data files with the same columns were read"
-    applies_after = (TablesRead,)
+    not_applicable = "no two data files with the same columns were read, nor a series of inputs and targets"
+    applies_after = (TablesRead, StoredOrderCompared)
 
     def __init__(self) -> None:
         self._found: dict[str, LaterRowsUsed] = {}
 
     def on_later_rows_used(self, event: LaterRowsUsed) -> None:
         self._found.setdefault(event.column, event)
+
+    def on_future_in_column(self, event: FutureInColumn) -> Findings:
+        if self.count(event.place) > 1:
+            return
+        yield self.finding(
+            event,
+            f"Input column {event.column} of {event.columns} (from 0) is computed exactly from targets up to that of "
+            f"{_row(event.last)}. The inputs otherwise know the targets up to that of {_row(event.known)}: this column "
+            "holds what is to be forecast.",
+            fix="Compute moving averages and other windows from earlier rows only: no `center=True`, no "
+            '`np.convolve(..., mode="same")`; shift the column.',
+            evidence={"column": event.column, "columns": event.columns, "last_target": event.last,
+                      "known_target": event.known, "rows": event.rows},
+        )  # fmt: skip
 
     def on_run_ended(self, _: RunEnded) -> Findings:
         for event in self._found.values():
