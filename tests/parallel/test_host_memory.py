@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from tests.conftest import in_child
-from trueloop.parallel import host_memory
 from trueloop.parallel.host_memory import LARGE, return_freed_memory
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="it is glibc's allocator")
@@ -48,5 +47,7 @@ def test_the_users_own_setting_stays(name: str, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_without_glibc_nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host_memory.ctypes, "CDLL", lambda _: object())
+    for name in ("MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("ctypes.CDLL", lambda _: object())
     assert not return_freed_memory()

@@ -54,4 +54,4 @@ def write_tensors(tensors: Mapping[str, Tensor], out: Sink, metadata: Mapping[st
     for _, tensor in listed:
         flat = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
         if flat.numel():
-            out.write(memoryview(flat.view(torch.uint8).numpy()))
+            out.write(flat.view(torch.uint8).numpy().data)

@@ -91,7 +91,7 @@ class FileBlocks(Blocks):
             return torch.empty(size, dtype=dtype)
         rows, row = (start[0], size[0]) if size else (0, 1), math.prod(piece.size[1:])
         held = torch.empty(rows[1] * row, dtype=dtype)
-        _read_into(memoryview(held.view(torch.uint8).numpy()), path, entry.start + rows[0] * row * dtype.itemsize)
+        _read_into(held.view(torch.uint8).numpy().data, path, entry.start + rows[0] * row * dtype.itemsize)
         return held.view(rows[1], *piece.size[1:])[(slice(None), *_slices(start[1:], size[1:]))].reshape(size)
 
 
