@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import safetensors
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
 from tests.checkpoint.shards import write_pieces
+from trueloop.checkpoint import sharded_tensors
 from trueloop.checkpoint.contents import TRAINING, newest_valid, read_contents
 from trueloop.checkpoint.plan import name_of
+from trueloop.checkpoint.safetensors_header import Entry, entries_of
 from trueloop.checkpoint.sharded import (
     Piece,
     TensorPieces,
@@ -258,23 +259,22 @@ def test_every_block_of_a_whole_tensor_can_be_had(shape: list[int], data: st.Dat
     assert spread.pieces[0] == Piece("", (0,) * len(shape), tuple(shape))
 
 
-def test_a_file_is_opened_once_for_all_its_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_header_is_read_once_for_all_its_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = Folder(tmp_path)
     name = write_pieces(folder, 10)
     told = read_piece_table(folder.manifest(name), "here")
-    opened: list[str] = []
-    really = safetensors.safe_open
+    read: list[str] = []
 
-    def counted(path: Path, **options: Any) -> Any:
-        opened.append(path.name)
-        return really(path, **options)
+    def counted(path: Path) -> list[Entry]:
+        read.append(path.name)
+        return entries_of(path)
 
-    monkeypatch.setattr(safetensors, "safe_open", counted)
+    monkeypatch.setattr(sharded_tensors, "entries_of", counted)
     blocks = FileBlocks(folder.folder / name)
     for key in ("model/layer.weight", "model/layer.bias", "model/layer.weight"):
         piece = told[key].pieces[0]
         assert blocks.block(key, piece, (0,) * len(piece.size), piece.size).shape == piece.size
-    assert opened == ["model-0-of-2.safetensors"]
+    assert read == ["model-0-of-2.safetensors"]
 
 
 # -- names --

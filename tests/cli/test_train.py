@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from tests.conftest import in_child
-from trueloop.cli.failure import is_user_error
+from trueloop.cli.failure import is_user_error, report_user_errors
 from trueloop.cli.main import main
 from trueloop.cli.recipe_options import as_set
 from trueloop.cli.train import exit_code
@@ -311,6 +312,28 @@ def test_a_full_memory_is_nobodys_bug_and_has_a_cure(tmp_path: Path) -> None:
     ended = trueloop(written(tmp_path, change), "train", "mine.py")
     assert ended.code == 1
     assert "`--set accumulate=2` computes the same update with half the activations" in ended.err
+
+
+def test_a_full_memory_of_the_host_names_what_was_asked_for_and_what_divides_it(tmp_path: Path) -> None:
+    change = (
+        "        return self.layer(x)",
+        "        if self.training: torch.empty(1 << 50)\n        return self.layer(x)",
+    )
+    ended = trueloop(written(tmp_path, change), "train", "mine.py")
+    assert ended.code == 1
+    assert "or a limit of this process, refused 4,503,599,627.4 MB. `--set accumulate=2`" in ended.err
+    assert "fsdp" not in ended.err
+
+
+def test_with_several_processes_the_cure_is_also_to_divide_the_weights(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(RuntimeError) as raised:
+        torch.empty(1 << 50)
+    assert is_user_error(raised.value.with_traceback(None))
+    assert report_user_errors(raised.value.with_traceback(None)) == 1
+    assert "`--set parallel=fsdp` divides weights, gradients and optimizer state" in capsys.readouterr().err
 
 
 # -- endings --

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from trueloop.data import columns
-from trueloop.data.columns import NO_WORD, Columns, Numbers, Words, read_columns
+from trueloop.data.columns import NO_WORD, Columns, Numbers, Words, read_cells, read_columns
 from trueloop.errors import BadData, MissingExtra
 
 GOOD = "age,town,y\n" + "".join(f"{20 + n},{'Ulm' if n % 2 else 'Bonn'},{n % 2}\n" for n in range(12))
@@ -267,6 +269,68 @@ def test_an_empty_cell_of_parquet(tmp_path: Path, values: list[object]) -> None:
     assert len(read_columns(path, "y", fill=True)) == 3
     with pytest.raises(BadData, match="row 2: the target column 'a' is empty"):
         read_columns(path, "a", fill=True)
+
+
+ENCODINGS: dict[str, dict[str, Any]] = {
+    "dictionary": {},
+    "plain": {"use_dictionary": False},
+    "prefixes": {"use_dictionary": False, "column_encoding": {"town": "DELTA_BYTE_ARRAY", "y": "PLAIN"}},
+    "lengths": {"use_dictionary": False, "column_encoding": {"town": "DELTA_LENGTH_BYTE_ARRAY", "y": "PLAIN"}},
+    "row groups": {"row_group_size": 4},
+}
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())])
+@pytest.mark.parametrize("batch", [3, 1 << 16])
+def test_words_are_the_same_in_every_encoding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str, kind: pa.DataType, batch: int
+) -> None:
+    if pa.types.is_dictionary(kind) and encoding in ("prefixes", "lengths"):
+        pytest.skip("pyarrow writes such a file and does not read it")
+    monkeypatch.setattr("trueloop.data.parquet.BATCH", batch)
+    towns = ["Ulm", " Bonn ", None, "Ulm", "Bonn", "", "Jena", "Ulm ", None, "Jena"]
+    table = pa.table({"town": pa.array(towns).cast(kind), "y": pa.array(range(10), pa.int64())})
+    pq.write_table(table, tmp_path / "t.parquet", **ENCODINGS[encoding])
+    found = read_columns(tmp_path / "t.parquet", "y", fill=True)
+    column = found.columns["town"]
+    assert isinstance(column, Words)
+    assert column.names == ("Ulm", "Bonn", NO_WORD, "Jena")  # in the order in which they first occur
+    assert column.codes.tolist() == [0, 1, 2, 0, 1, 2, 3, 0, 2, 3]
+    names, rows = read_cells(tmp_path / "t.parquet")
+    assert names == ["town", "y"]
+    assert rows == [(line, [town or "", str(line - 1)]) for line, town in enumerate(towns, start=1)]
+
+
+def test_columns_of_other_types_are_not_unpacked_for_cells(tmp_path: Path) -> None:
+    path = parquet(tmp_path, many=[[1, 2], [3]], truth=[True, None], y=[1, 2])
+    assert read_cells(path) == (
+        ["many", "truth", "y"],
+        [(1, ["list<element: int64>", "true", "1"]), (2, ["list<element: int64>", "", "2"])],
+    )
+
+
+def test_a_parquet_file_without_rows_is_a_sentence(tmp_path: Path) -> None:
+    path = parquet(tmp_path, a=pa.array([], pa.string()), y=pa.array([], pa.int64()))
+    with pytest.raises(BadData, match="has a header but no rows"):
+        read_columns(path, "y")
+    assert read_cells(path) == (["a", "y"], [])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not enforce RLIMIT_DATA")
+def test_a_footer_that_hides_what_a_page_unpacks_to_does_not_help(tmp_path: Path) -> None:
+    """1,000 rows that repeat a word of 500 kB, whose footer says 500 kB, in a process that has no freed memory."""
+    table = pa.table({"town": pa.array(["a" * 500_000] * 1_000), "y": range(1_000)})
+    encodings = {"town": "DELTA_BYTE_ARRAY", "y": "PLAIN"}
+    pq.write_table(table, tmp_path / "t.parquet", use_dictionary=False, column_encoding=encodings, compression="zstd")
+    code = (
+        "from pathlib import Path; from trueloop.data import columns, parquet;"
+        "parquet.memory_budget = lambda: 200_000_000;"
+        "columns.read_columns(Path('t.parquet'), 'y')"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "BadData: t.parquet (" in ended.stderr
+    assert "too large for this machine: unpacking it took more than this process may allocate" in ended.stderr
 
 
 def test_parquet_that_cannot_be_learned_from(tmp_path: Path) -> None:

@@ -56,6 +56,7 @@ CODE: Final[dict[str, tuple[str, ...]]] = {
     "benchmarks/gpt2.py": ("engine", "kernels"),
     "benchmarks/kernels.py": ("kernels",),
     "benchmarks/linear_cross_entropy.py": ("kernels",),
+    "benchmarks/memory_limit.py": ("parallel", "checkpoint", "engine"),
     "benchmarks/package.py": (".",),
     "benchmarks/plan.py": ("parallel",),
     "benchmarks/quantizing.py": ("quantize", "export"),

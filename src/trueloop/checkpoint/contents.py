@@ -11,6 +11,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from trueloop.checkpoint.safetensors_writer import write_tensors
 from trueloop.checkpoint.sharded import OPTIMIZER, PIECES, is_sharded, read_piece_table
 from trueloop.checkpoint.sharded_tensors import assemble_tensors
 from trueloop.checkpoint.snapshot import Snapshot
@@ -78,7 +79,7 @@ def require_model(name: str, models: tuple[str, ...]) -> None:
 
 def tensors_writer(tensors: Mapping[str, Tensor]) -> Writer:
     def write(out: BinaryIO) -> None:
-        out.write(safetensors.torch.save({name: tensor.contiguous() for name, tensor in tensors.items()}))
+        write_tensors(tensors, out)
 
     return write
 

@@ -22,6 +22,8 @@ class Entry:
     name: str
     dtype: str  # F32, BF16, I64 ...: the format's names
     shape: tuple[int, ...]
+    start: int  # Of its numbers in the file; `end` is behind the last one
+    end: int
 
     @property
     def count(self) -> int:
@@ -37,12 +39,16 @@ def entries_of(path: Path) -> list[Entry]:
             if length > LONGEST:
                 raise ValueError(f"a header of {length:,} bytes")
             header: dict[str, Any] = json.loads(file.read(length))
-        return [
-            Entry(name, str(entry["dtype"]), tuple(int(size) for size in entry["shape"]))
-            for name, entry in sorted(header.items())
-            if name != "__metadata__"
-        ]
+        return [_entry(name, each, 8 + length) for name, each in sorted(header.items()) if name != "__metadata__"]
     except OSError as error:
         raise BadCheckpoint(f"{path} cannot be read ({error.strerror}).") from None
     except (struct.error, ValueError, AttributeError, KeyError, TypeError, RecursionError) as error:
         raise BadCheckpoint(f"{path} is not a safetensors file ({error}).") from None
+
+
+def _entry(name: str, said: Any, numbers: int) -> Entry:
+    """`numbers`: where the numbers of all tensors begin."""
+    start, end = (numbers + int(offset) for offset in said["data_offsets"])
+    if not numbers <= start <= end:
+        raise ValueError(f"{name} has no place in it")
+    return Entry(name, str(said["dtype"]), tuple(int(size) for size in said["shape"]), start, end)

@@ -1,16 +1,19 @@
 """Tensors from their pieces: all of them in full, or only the blocks that are needed, from files or from memory."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
-import safetensors
 import torch
 from torch import Tensor
 
+from trueloop.checkpoint.safetensors_header import Entry, entries_of
+from trueloop.checkpoint.safetensors_writer import DTYPES
 from trueloop.checkpoint.sharded import Numbers, Piece, TensorPieces, group_of
 from trueloop.errors import BadCheckpoint
+from trueloop.trust.files import open_regular
 
 __all__ = ["Blocks", "FileBlocks", "MemoryBlocks", "assemble_tensors", "dtype_of", "single_pieces"]
 
@@ -67,26 +70,40 @@ class Blocks(ABC):
 
 @final
 class FileBlocks(Blocks):
-    """Reads only the requested blocks from a checkpoint's folder, whose files are verified already."""
+    """Reads only the rows of the requested blocks from a checkpoint's folder, whose files are verified already. Not by
+    the library, whose mapping of a file counts as this process's own memory, in full."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._opened: dict[str, Any] = {}
+        self._headers: dict[str, dict[str, Entry]] = {}
 
     def block(self, key: str, piece: Piece, start: Numbers, size: Numbers) -> Tensor:
         path = self.folder / piece.file
-        try:
-            if piece.file not in self._opened:
-                self._opened[piece.file] = safetensors.safe_open(path, framework="pt")
-            held = self._opened[piece.file]
-            if not size:
-                return torch.as_tensor(held.get_tensor(group_of(key)[1]))
-            tensor = held.get_slice(group_of(key)[1])
-            if tuple(tensor.get_shape()) != piece.size:
-                raise BadCheckpoint(f"{path} is invalid: the size of {key} differs from the manifest.")
-            return torch.as_tensor(tensor[_slices(start, size)])
-        except (safetensors.SafetensorError, OSError) as error:
-            raise BadCheckpoint(f"{path} is not a safetensors file ({error}).") from None
+        if piece.file not in self._headers:
+            self._headers[piece.file] = {entry.name: entry for entry in entries_of(path)}
+        entry = self._headers[piece.file].get(group_of(key)[1])
+        dtype = None if entry is None else DTYPES.get(entry.dtype)
+        if entry is None or dtype is None or entry.end - entry.start != entry.count * dtype.itemsize:
+            raise BadCheckpoint(f"{path} is not a safetensors file with {key}.")
+        if entry.shape != piece.size:
+            raise BadCheckpoint(f"{path} is invalid: the size of {key} differs from the manifest.")
+        if not math.prod(size):
+            return torch.empty(size, dtype=dtype)
+        rows, row = (start[0], size[0]) if size else (0, 1), math.prod(piece.size[1:])
+        held = torch.empty(rows[1] * row, dtype=dtype)
+        _read_into(held.view(torch.uint8).numpy().data, path, entry.start + rows[0] * row * dtype.itemsize)
+        return held.view(rows[1], *piece.size[1:])[(slice(None), *_slices(start[1:], size[1:]))].reshape(size)
+
+
+def _read_into(room: memoryview, path: Path, offset: int) -> None:
+    try:
+        with open_regular(path) as file:
+            file.seek(offset)
+            found = file.readinto(room)  # type: ignore[attr-defined]  # a BufferedReader
+    except OSError as error:
+        raise BadCheckpoint(f"{path} cannot be read ({error.strerror}).") from None
+    if found != len(room):
+        raise BadCheckpoint(f"{path} is damaged: it ends early.")
 
 
 @final

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import safetensors.torch
 import torch
 from torch import Tensor
 
 from trueloop.checkpoint.contents import Contents, read_contents, read_training, read_weights_file
 from trueloop.checkpoint.locate import best_or_newest, find_checkpoints
+from trueloop.checkpoint.safetensors_writer import write_tensors
 from trueloop.errors import BadCheckpoint, CannotSave, Misuse
 from trueloop.trust.files import read_regular
 
@@ -63,14 +63,18 @@ def write_weights(state: Mapping[str, Any], file: Path) -> list[str]:
     """Write a file atomically; returns the names of the entries that it cannot hold."""
     if file.exists():
         raise Misuse(f"{file} exists already. Nothing was written: choose a different name.")
-    tensors = {name: value.contiguous() for name, value in state.items() if isinstance(value, Tensor)}
+    tensors = {name: value for name, value in state.items() if isinstance(value, Tensor)}
     temporary = file.with_name(f".{file.name}.writing")
     try:
         if file.suffix == ".safetensors":
-            temporary.write_bytes(safetensors.torch.save(tensors, {"format": "pt"}))
+            with temporary.open("wb") as out:
+                write_tensors(tensors, out, {"format": "pt"})
         else:
-            torch.save(tensors, temporary)
+            torch.save({name: value.contiguous() for name, value in tensors.items()}, temporary)
         os.replace(temporary, file)
+    except CannotSave:
+        temporary.unlink(missing_ok=True)
+        raise
     except (OSError, RuntimeError) as error:  # torch.save raises RuntimeError for a full disk
         temporary.unlink(missing_ok=True)
         raise CannotSave(f"{file} could not be written ({error}).") from None

@@ -3,6 +3,8 @@
 What the user's model, data or recipe raise is shown as Python shows it, without our frames, and ends with 1.
 """
 
+import os
+import re
 import sys
 import sysconfig
 import time
@@ -20,6 +22,8 @@ from trueloop.trust.files import printable
 __all__ = ["is_user_error", "report_user_errors"]
 
 _PACKAGE: Final = Path(__file__).parent.parent
+# torch raises a RuntimeError where the memory of the host is exhausted
+_HOST_MEMORY: Final = re.compile(r"DefaultCPUAllocator: .*you tried to allocate (\d+) bytes")
 _CALLS_MODULES: Final = str(Path("torch", "nn", "modules", "module.py"))
 _LIBRARIES: Final = tuple(Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib"))
 _CODES: Final = {
@@ -69,12 +73,17 @@ def _is_users(file: str) -> bool:
 
 
 def _is_memory(error: BaseException) -> bool:
-    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    return named or (isinstance(error, RuntimeError) and _HOST_MEMORY.search(str(error)) is not None)
 
 
 def _advice(error: BaseException) -> str:
     if _is_memory(error):
-        return "out of memory. `--set accumulate=2` computes the same update with half the activations."
+        asked, several = _HOST_MEMORY.search(str(error)), int(os.environ.get("WORLD_SIZE", "1")) > 1
+        refused = f": this machine, or a limit of this process, refused {int(asked[1]) / 1e6:,.1f} MB" if asked else ""
+        cure = "`--set accumulate=2` computes the same update with half the activations"
+        parts = "; `--set parallel=fsdp` divides weights, gradients and optimizer state among the processes"
+        return f"out of memory{refused}. {cure}{parts if several else ''}."
     return "the error above comes from your own code: the recipe, its model or its data. `trueloop runs` lists runs."
 
 

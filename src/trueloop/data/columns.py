@@ -10,12 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Any, Final, Literal, final
 
 import numpy as np
 import numpy.typing as npt
 
-from trueloop.errors import BadData, MissingExtra, did_you_mean
+from trueloop.data.parquet import read_parquet
+from trueloop.errors import BadData, did_you_mean
 
 __all__ = ["MISSING", "NO_WORD", "Columns", "Numbers", "Words", "is_number", "read_cells", "read_columns"]
 
@@ -23,6 +24,8 @@ PIECE: Final = 10_000  # Rows per chunk; the first chunk decides whether a colum
 MISTAKES: Final = 0.2  # A column with at most this share of text cells is numeric with mistakes; with more it is text
 # Spellings of a missing number, in lower case. In a text column only the empty cell is missing.
 MISSING: Final = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
+PER_NUMBER: Final = 16  # Bytes of a cell: as a number of 64 bits, and as an input of the model
+PER_TEXT: Final = 120  # Bytes of a cell as an object of Python, and as its text
 NO_WORD: Final = "(missing)"  # The category of empty cells, where they are allowed
 
 
@@ -85,9 +88,7 @@ def read_cells(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
         case ".csv" | ".tsv" | ".txt":
             return _csv_cells(path)
         case ".parquet" | ".pq":
-            table = _arrow_table(path)
-            rows = [["" if cell is None else _as_text(cell) for cell in row.values()] for row in table.to_pylist()]
-            return list(table.column_names), list(enumerate(rows, start=1))
+            return _parquet_cells(path)
     raise BadData(f"{path} is not a .csv, .tsv or .parquet file. Nothing was trained.")
 
 
@@ -103,6 +104,34 @@ def _csv_cells(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
             raise BadData(f"{path} is not UTF-8 text. Nothing was trained: convert it with iconv.") from None
         except csv.Error as error:
             raise BadData(f"{path}, row {reader.line_num}: {error}. Nothing was trained.") from None
+
+
+def _parquet_cells(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    """A column that is neither numbers nor text is not unpacked: its cells name its type."""
+
+    def usable(schema: Any) -> list[str]:
+        _check_names(path, schema.names)
+        return [name for name in schema.names if _kind_of(schema.field(name).type)]
+
+    table, schema = read_parquet(path, usable, PER_TEXT)
+    listed = [
+        _texts_of(table[name]) if name in table.column_names else [str(schema.field(name).type)] * table.num_rows
+        for name in schema.names
+    ]
+    return list(schema.names), [(line, list(row)) for line, row in enumerate(zip(*listed, strict=True), start=1)]
+
+
+def _texts_of(column: Any) -> list[str]:
+    import pyarrow as pa
+
+    found: list[str] = []
+    for chunk in column.chunks:
+        if pa.types.is_dictionary(chunk.type):  # each different word is one object of Python
+            words = ["" if word is None else _as_text(word) for word in chunk.dictionary.to_pylist()]
+            found += ["" if place is None else words[place] for place in chunk.indices.to_pylist()]
+        else:
+            found += ["" if cell is None else _as_text(cell) for cell in chunk.to_pylist()]
+    return found
 
 
 def _as_text(cell: Any) -> str:
@@ -283,60 +312,78 @@ def is_number(text: str) -> bool:
 # -- Parquet --
 
 
-def _arrow_table(path: Path, target: str = "", only_target: bool = False) -> Any:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        need = f"Reading {path.name} needs pyarrow, which is not installed"
-        raise MissingExtra(f"{need}. Nothing was run: pip install 'trueloop[tables]'") from None
-    try:
-        names = pq.read_schema(path).names
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise BadData(f"{path}: two columns are called {twice!r}. Nothing was trained: rename one.")
-        if target:
-            _place_of(path, names, target)
-        return pq.read_table(path, columns=[target] if only_target else None)
-    except (pa.ArrowException, OSError) as error:
-        why = str(error).splitlines()[0]
-        raise BadData(f"{path} cannot be read as Parquet ({why}). Nothing was trained.") from None
-
-
 def _read_parquet(path: Path, target: str, only_target: bool, fill: bool) -> Columns:
-    table = _arrow_table(path, target, only_target)
+    def usable(schema: Any) -> list[str]:
+        _check_names(path, schema.names)
+        _place_of(path, schema.names, target)
+        listed = [target] if only_target else schema.names
+        return [name for name in listed if _kind_of(schema.field(name).type)]
+
+    table, schema = read_parquet(path, usable, PER_NUMBER)
     columns: dict[str, Numbers | Words] = {}
     left_out: dict[str, str] = {}
-    for name in table.column_names:
-        column = _arrow_column(table[name])
-        if column is None:
+    for name in [target] if only_target else schema.names:
+        if name not in table.column_names:
+            kind = schema.field(name).type
             if name == target:
-                kind = f"{table[name].type}, neither numbers nor text"
-                raise BadData(f"{path}: the target column {name!r} is {kind}. Nothing was trained.")
-            left_out[name] = f"{table[name].type} is neither numbers nor text"
+                shown = f"{kind}, neither numbers nor text"
+                raise BadData(f"{path}: the target column {name!r} is {shown}. Nothing was trained.")
+            left_out[name] = f"{kind} is neither numbers nor text"
         elif name.startswith("__index_level_"):
             left_out[name] = "it is a row index"
         else:
-            _check_arrow(path, name, target, column, fill)
-            columns[name] = column
+            columns[name] = _arrow_column(table[name])
+            _check_arrow(path, name, target, columns[name], fill)
     return Columns(path, columns, np.arange(1, table.num_rows + 1), left_out)
 
 
-def _arrow_column(values: Any) -> Numbers | Words | None:
-    """Booleans become the text false and true; None for a type that is neither number nor text."""
+def _check_names(path: Path, names: Sequence[str]) -> None:
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise BadData(f"{path}: two columns are called {twice!r}. Nothing was trained: rename one.")
+
+
+def _kind_of(kind: Any) -> Literal["numbers", "words", ""]:
+    """Booleans are the words false and true. Empty: neither."""
+    import pyarrow as pa
+
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "numbers"
+    return "words" if pa.types.is_boolean(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind) else ""
+
+
+def _arrow_column(values: Any) -> Numbers | Words:
+    import pyarrow as pa
+
+    encoded = pa.types.is_dictionary(values.type)
+    if _kind_of(values.type) == "words":
+        return _arrow_words(values)
+    plain = values.cast(values.type.value_type) if encoded else values
+    return Numbers(plain.cast(pa.float64()).to_numpy().astype(np.float64, copy=False))
+
+
+def _arrow_words(values: Any) -> Words:
+    """In the order in which they first occur; only different words are decoded."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if pa.types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
-    kind = values.type
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return Numbers(values.cast(pa.float64()).to_numpy().astype(np.float64, copy=False))
-    if pa.types.is_boolean(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        coded = pc.utf8_trim_whitespace(values.cast(pa.string()).fill_null("")).combine_chunks().dictionary_encode()
-        names = tuple(word or NO_WORD for word in coded.dictionary.to_pylist())
-        return Words(coded.indices.to_numpy().astype(np.int64), names)
-    return None
+    if pa.types.is_boolean(values.type):
+        values = values.cast(pa.string())
+    codes, known = np.empty(len(values), np.int64), dict[str, int]()
+    at = 0
+    for chunk in values.chunks:
+        coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
+        texts = coded.dictionary.cast(pa.string()) if pa.types.is_boolean(coded.dictionary.type) else coded.dictionary
+        words = [word or NO_WORD for word in pc.utf8_trim_whitespace(texts).to_pylist()] + [NO_WORD]
+        places = coded.indices.fill_null(len(words) - 1).to_numpy(zero_copy_only=False).astype(np.int64)
+        used, first = np.unique(places, return_index=True)
+        for place in used[np.argsort(first)]:
+            known.setdefault(words[place], len(known))
+        number_of = np.array([known.get(word, -1) for word in words], np.int64)
+        codes[at : at + len(places)] = number_of[places]
+        at += len(places)
+    return Words(codes, tuple(known))
 
 
 def _check_arrow(path: Path, name: str, target: str, column: Numbers | Words, fill: bool) -> None:

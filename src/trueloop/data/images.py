@@ -233,8 +233,15 @@ def _opened(file: str | BytesIO) -> Image:
         opened: Image = pillow.open(file)
     except pillow.UnidentifiedImageError:
         raise ValueError("Pillow does not recognize it as an image") from None
-    except (OSError, SyntaxError, pillow.DecompressionBombError) as error:
+    except (OSError, SyntaxError, pillow.DecompressionBombError, pillow.DecompressionBombWarning) as error:
         raise ValueError(str(error)) from None
+    most, (width, height) = pillow.MAX_IMAGE_PIXELS, opened.size
+    if most is not None and width * height > most:  # Pillow only warns up to twice as many
+        opened.close()
+        raise ValueError(
+            f"its {width:,} x {height:,} pixels are more than {most:,}, the limit of Pillow against files that fill "
+            "the memory; if you trust it, write `PIL.Image.MAX_IMAGE_PIXELS = None` in the recipe"
+        )
     return opened
 
 

@@ -36,15 +36,15 @@ class Safetensors(Exporter):
     notes = ("Weights only: load them into the recipe's model, and apply the recipe's `prepare` to raw samples.",)
 
     def write(self, program: Exportable, example: Example, file: Path) -> tuple[Port, ...]:
-        import safetensors.torch
         from torch import Tensor
 
+        from trueloop.checkpoint.safetensors_writer import write_tensors
         from trueloop.export.program import Program
 
         assert isinstance(program, Program), "a weights file has no layer outputs"
         state = {name: value for name, value in program.model.state_dict().items() if isinstance(value, Tensor)}
-        weights = {name: value.detach().clone().contiguous() for name, value in state.items()}
-        file.write_bytes(safetensors.torch.save(weights, {"format": "pt"}))  # save_file would create it with mode 600
+        with file.open("wb") as out:
+            write_tensors(state, out, {"format": "pt"})
         return example.ports
 
     def open(self, artifact: Artifact, device: str = "cpu") -> Runner:

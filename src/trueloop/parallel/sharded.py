@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionPolicy, fully_shard
 
+from trueloop.parallel.host_memory import return_freed_memory
 from trueloop.parallel.parts import (
     clip_parts,
     divided,
@@ -61,6 +62,8 @@ class Sharded(Strategy):
         offload: bool = False,
     ) -> None:
         self.peers, self.device, self.precision = peers, device, precision
+        if device.type == "cpu":
+            return_freed_memory()
         replicas = peers.world // shard_ranks if shard_ranks else 1
         data, tensor = peers.world // tensor_ranks // replicas, tensor_ranks
         kinds = {"hsdp": replicas > 1, "fsdp+tp": data > 1 and tensor > 1, "tp": tensor > 1}
