@@ -10,6 +10,7 @@ __all__ = ["Limits"]
 MEMORY: Final = 1 << 30  # Bytes, for the smallest file
 COPIES: Final = 4  # of the file's bytes, which a reader may hold: as read, as parsed, as answered
 SECONDS: Final = 60.0  # of a processor, for the smallest file
+BUSY: Final = 60.0  # Seconds of waiting, at least: a good file is not refused because other programs use the machine
 BYTES_PER_SECOND: Final = 20_000_000
 _NONE: Final = resource.RLIM_INFINITY  # -1
 _LIBRARIES: Final = 32 << 30  # Address space: libraries of CUDA take much of it, and no memory
@@ -17,7 +18,7 @@ _LIBRARIES: Final = 32 << 30  # Address space: libraries of CUDA take much of it
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`seconds` are those of a processor; on a busy machine a reader may take three times as long. Infinite: each
+    """`seconds` are those of a processor; on a busy machine a reader may take longer. Infinite: each
     question has a limit of its own."""
 
     memory: int
@@ -32,7 +33,7 @@ class Limits:
     @property
     def patience(self) -> float:
         """Seconds until the process that asked stops waiting."""
-        return 3 * self.seconds
+        return max(3 * self.seconds, BUSY)
 
     def apply(self) -> None:
         """To this process, for good."""
