@@ -115,6 +115,7 @@ class Forward(Event):
     optimized: bool = False  # graphless in train mode: an optimizer that has stepped holds some of its parameters
     active_noises: int = 0  # user modules that draw random numbers `if self.training`, and did
     idle_noises: int = 0
+    refused: Place | None = None  # the user's `train` method that left (a part of) it in train mode at the last eval()
 
 
 @dataclass(frozen=True, slots=True)

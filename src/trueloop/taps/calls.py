@@ -257,6 +257,8 @@ class BatchDrawn(NamedTuple):
 
 
 class ModeChange(NamedTuple):
+    """The user asked for train or eval mode; a `train` method of the user's class may do something else."""
+
     module: nn.Module
     training: bool
     place: Place | None
