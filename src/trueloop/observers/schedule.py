@@ -151,7 +151,7 @@ def _length(scheduler: LRScheduler) -> int | None:
 
 
 def _numbers_read(scheduler: LRScheduler) -> set[int]:
-    """Whole numbers that the functions of a LambdaLR know: from around them, as globals, as arguments, or as an object."""
+    """Whole numbers that the functions of a LambdaLR know: from around them, as globals, as arguments, as an object."""
     found: list[Any] = []
     for function in vars(scheduler).get("lr_lambdas", ()):
         while isinstance(function, partial):

@@ -4,8 +4,9 @@ What it sees
 ------------
 How often a scheduler was stepped, compared with its length and with the optimizer steps. Too slow: a scheduler meant
 for optimizer steps (OneCycleLR, CyclicLR, or one whose length is exactly the number of optimizer steps) is stepped once
-per epoch. The length of a LambdaLR is a whole number that your function reads. Too fast: CosineAnnealingLR is stepped per batch past twice its `T_max`, so the learning rate rises again; or
-a decay stepped per batch was below 1e-4 of its maximum for more than half of the run.
+per epoch. The length of a LambdaLR is a whole number that your function reads. Too fast: CosineAnnealingLR is stepped
+per batch past twice its `T_max`, so the learning rate rises again; or a decay stepped per batch was below 1e-4 of its
+maximum for more than half of the run.
 Without a DataLoader nothing shows where an epoch ends. Then the source must say it: `T_max` is written as the range of
 the epoch loop.
 
