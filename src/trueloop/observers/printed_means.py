@@ -164,7 +164,7 @@ def _shows(numbers: list[tuple[float, float]], value: float) -> bool:
 
 
 def _are_apart(numbers: list[tuple[float, float]], values: tuple[float, float, float]) -> bool:
-    """Where a printed number shows one of them, it does not show another one, too."""
+    """Where a printed number shows one of them, it shows no second one."""
     for number, half in numbers:
         near = [value for value in values if abs(number - value) <= ROUNDED * half]
         if near and any(abs(value - near[0]) <= 2 * ROUNDED * half for value in values if value not in near):

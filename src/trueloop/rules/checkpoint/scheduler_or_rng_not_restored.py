@@ -50,6 +50,7 @@ from trueloop.usercode.source import called_name, calls_in, shown_path, source_o
 __all__ = ["SchedulerOrRngNotRestored"]
 
 WARM_UP: Final = 5  # first rates that rise in proportion to the number of the step
+STATES: Final = "Also save and load `scheduler.state_dict()`, `scaler.state_dict()` and `torch.get_rng_state()`."
 JUMP: Final = 0.25  # relative change of the learning rate at the first step of the scheduler
 RESTORES: Final = ("set_state", "set_rng_state", "set_rng_state_all", "setstate")
 """Functions that restore the state of a generator; not all of them can be observed while they run."""
@@ -108,7 +109,7 @@ class SchedulerOrRngNotRestored(Rule, code="CKP105", severity=Severity.ADVICE):
             f"{event.model} and {event.name} resume from {file}, but {' and '.join(restarted)} "
             f"{'starts' if len(restarted) == 1 else 'start'} from the beginning."
             + (f" The learning rate jumps from {rates[0]:.3g} to {rates[1]:.3g}." if rates else ""),
-            fix=fix or "Also save and load `scheduler.state_dict()`, `scaler.state_dict()` and `torch.get_rng_state()`.",
+            fix=fix or STATES,
             evidence={
                 "file": file,
                 "restarted": restarted,

@@ -4,7 +4,7 @@ What it sees
 ------------
 In recorded steps and evaluations, `cross_entropy` or `nll_loss` reads one dimension of a model's output as the classes.
 `argmax` (or `max`) of the same output runs over another dimension, followed through transposes and reshapes, and its
-result is compared with labels: with those that the loss reads, or with integers of the same shape.
+result is compared with labels: with the labels of the loss, or with integers of the same shape.
 
 Why it hurts
 ------------

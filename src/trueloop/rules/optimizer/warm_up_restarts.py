@@ -54,7 +54,7 @@ class WarmUpRestarts(Rule, code="OPT131", severity=Severity.WARNING):
                 continue
             yield self.finding(
                 event,
-                f"The learning rate warms up anew every {cycle.steps} steps: it goes from {cycle.first:.3g} to "
+                f"The learning rate warms up again every {cycle.steps} steps: it goes from {cycle.first:.3g} to "
                 f"{cycle.last:.3g}, and falls back. The same {cycle.steps} rates repeat over all {event.steps} steps.",
                 fix="Compute the rate from the number of all steps so far, not from the index within the epoch.",
                 evidence=facts(cycle, "period=steps first highest last", steps=event.steps),
