@@ -41,7 +41,8 @@ from trueloop.results.check import ExitCode, NotApplicable, Outcome, Tally, Verd
 from trueloop.rules.checker import Checker
 from trueloop.run import Recorder
 from trueloop.taps.bus import Bus
-from trueloop.taps.calls import RunEnd
+from trueloop.taps.calls import LinePrinted, RunEnd
+from trueloop.taps.place import here
 from trueloop.taps.printed_lines import PrintedLines
 from trueloop.taps.registry import TapRegistry
 from trueloop.taps.step_log import StepLog
@@ -99,7 +100,7 @@ class Watch:
         self._run = run  # Gets rows of metrics, events and findings while the run lasts
         self._bus = Bus(self._receive)
         self._step_log = None if run is None else StepLog(self._bus, run.add_rows)
-        self._printed = None if self._step_log is None else PrintedLines(self._step_log.printed)
+        self._printed = PrintedLines(self._line_printed)
         assemble(self._bus, self.checker.needed_events | Tally.KINDS)
         self._registry = TapRegistry(self._bus, budget, last_step)
         self._recorder = None if record is None else Recorder(own_folder(record))
@@ -189,15 +190,22 @@ class Watch:
     # -- the curve of the run --
 
     def _start_log(self) -> None:
-        if self._step_log is not None and self._printed is not None:
+        if self._step_log is not None:
             self._bus.step_log = self._step_log
             log_to(self._step_log.log)
+        if self._step_log is not None or self._bus.has_subscribers("line_printed"):
             self._printed.install()
 
+    def _line_printed(self, line: str) -> None:
+        if self._step_log is not None:
+            self._step_log.printed(line)
+        if not self._bus.is_foreign():
+            self._bus.publish("line_printed", LinePrinted(line, here()))
+
     def _end_log(self) -> None:
-        if self._step_log is None or self._printed is None:
-            return
         self._printed.remove()
+        if self._step_log is None:
+            return
         stop_logging_to(self._step_log.log)
         self._step_log.finish()
         self._bus.step_log = None

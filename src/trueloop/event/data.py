@@ -7,7 +7,7 @@ from trueloop.event.base import Event, Place
 
 __all__ = ["BatchInspected", "BatchRewritten", "DatasetRedrawn", "EpochStarted", "EvaluationCurve", "EvaluationPass"]
 __all__ += ["FirstLayerInput", "InputNotFinite", "IteratorExhausted", "LabelsCompared", "LoadersOutOfSync"]
-__all__ += ["CollatedApart", "LabelsScored", "RowsShared", "SeedChecked", "StoredRowsRewritten"]
+__all__ += ["CollatedApart", "EvaluationPrinted", "LabelsScored", "RowsShared", "SeedChecked", "StoredRowsRewritten"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +207,22 @@ class EvaluationPass(Event):
     loss_place: Place | None
     mean_of_means: float | None  # of the losses; None: not seen
     mean_of_samples: float | None  # the same losses, weighted by sample count
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationPrinted(Event):
+    """Which mean of an evaluation's losses the script printed. Emitted at the end of the run. `place`: the print.
+
+    Counted are passes of three or more batches in which the numbers differ to the printed digits."""
+
+    loss_place: Place | None
+    passes: int
+    mean_of_means: int  # passes of which it printed the mean of the batch means
+    mean_of_elements: int  # the mean over all numbers (or labels) that the losses average
+    last: int  # the loss of the last batch
+    batches: tuple[tuple[int, int], ...]  # of the latest of these passes: samples, and numbers that the loss averages
+    values: tuple[float, float, float]  # of the same pass: the three numbers
+    other_lines: bool  # losses of other batches are printed, too
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import Literal
 from trueloop.event.base import Event, Place
 
 __all__ = ["ActivationsMeasured", "BatchIndependenceTested", "CausalityTested", "Forward", "FutureAttended"]
-__all__ += ["HiddenPart", "PaddingAttended"]
+__all__ += ["HiddenPart", "HiddenPartInTrainMode", "PaddingAttended"]
 __all__ += ["IdenticalUnits", "LayerActivations", "LayerBuiltInForward", "LooseTensor", "ModelExamined", "ModelSeen"]
 __all__ += ["AddedMask", "ColumnsScored", "InputInfluenceTested", "LatentsMeasured", "OutputsCompared", "TieBroken"]
 __all__ += ["LastStepRead"]
@@ -52,6 +52,18 @@ class LooseTensor:
     rebuilt: bool  # a different tensor or different contents later: a cache or a state, not a constant
     trainable: bool  # requires_grad: it should be a parameter, not a buffer
     place: Place | None
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenPartInTrainMode(Event):
+    """The model was evaluated in eval mode, and layers in a plain container dropped values or updated statistics."""
+
+    model: int
+    name: str
+    part: HiddenPart
+    active_dropouts: int
+    active_batch_norms: int
+    calls: int  # in eval mode and without gradients
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +115,7 @@ class Forward(Event):
     optimized: bool = False  # graphless in train mode: an optimizer that has stepped holds some of its parameters
     active_noises: int = 0  # user modules that draw random numbers `if self.training`, and did
     idle_noises: int = 0
+    refused: Place | None = None  # the user's `train` method that left (a part of) it in train mode at the last eval()
 
 
 @dataclass(frozen=True, slots=True)

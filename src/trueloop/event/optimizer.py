@@ -213,6 +213,8 @@ class ScheduleEnded(Event):
     passes: int  # loader passes started while it existed
     inner: bool  # another schedule contains and steps it
     seen_from_start: bool
+    numbers: tuple[int, ...] = ()  # whole numbers that the user's function of a LambdaLR reads
+    rates: tuple[float, float] = (0.0, 0.0)  # the highest learning rate after one of its steps, and the last
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,19 @@ from dataclasses import dataclass
 
 from trueloop.event.base import Event, Place
 
-__all__ = ["ClassWeights", "ClipsMeasured", "DropoutRates", "OptimizerSettings"]
+__all__ = ["ClassWeights", "ClipsMeasured", "DropoutRates", "OptimizerSettings", "RateCycle"]
+
+
+@dataclass(frozen=True, slots=True)
+class RateCycle:
+    """Learning rates that repeat exactly, three times or more, and fall back to the first at once."""
+
+    steps: int
+    first: float
+    highest: float
+    last: float
+    linear: bool  # the first rates rise by equal amounts
+    settled: bool  # the last two rates of a period are equal
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +45,8 @@ class OptimizerSettings(Event):
     loaded: bool = False  # weights were loaded into some of its parameters, or their model comes from a library
     built_rate: float | None = None  # that it was built with; None: not seen
     restored: bool = False  # its state was loaded, or is of earlier steps, before its first step of this run
+    start: tuple[float, ...] = ()  # the rates of its first steps
+    cycle: RateCycle | None = None
 
 
 @dataclass(frozen=True, slots=True)

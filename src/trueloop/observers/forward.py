@@ -30,7 +30,7 @@ from trueloop.taps.calls import (
     tensors_in,
 )
 from trueloop.taps.graph_notes import FORWARD, write_note
-from trueloop.usercode.ownership import draws_in_training
+from trueloop.usercode.ownership import draws_in_training, mode_dropped_place
 
 __all__ = ["ForwardObserver"]
 
@@ -142,6 +142,7 @@ class ForwardObserver(Observer):
         self._mode_layers: dict[int, _ModeLayers] = {}
         self._inputs: dict[int, list[weakref.ref[Tensor]]] = {}
         self._eval_place: WeakKeyDictionary[nn.Module, Place] = WeakKeyDictionary()
+        self._refused: WeakKeyDictionary[nn.Module, Place] = WeakKeyDictionary()
         self._backwards = 0
         self._passes = 0
         self._since_step: dict[int, deque[_Pending]] = {}  # per model: its calls with a graph since its last step
@@ -159,8 +160,13 @@ class ForwardObserver(Observer):
         self._inputs.clear()
 
     def mode_set(self, change: ModeChange) -> None:
+        model = unwrapped(change.module)
+        self._refused.pop(model, None)
         if change.place is not None and not change.training:
-            self._eval_place[unwrapped(change.module)] = change.place
+            self._eval_place[model] = change.place
+            parts = (part for part in model.modules() if part.training and any(part.children()))
+            if (place := next(filter(None, map(mode_dropped_place, parts)), None)) is not None:
+                self._refused[model] = place
 
     def loader_started(self, start: LoaderStart) -> None:
         self._passes += 1
@@ -219,6 +225,7 @@ class ForwardObserver(Observer):
             "same_input": self._same_input(number, inputs),
             "recalibration": call.recalibration,
             "eval_place": self._eval_place.get(model),
+            "refused": self._refused.get(model),
             "backwards": self._backwards,
             "passes": self._passes,
             "optimized": call.training and not call.grad and self._is_moved(model),

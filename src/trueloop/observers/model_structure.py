@@ -14,13 +14,15 @@ from weakref import WeakKeyDictionary
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from trueloop.event import HiddenPart, LooseTensor, ModelExamined, Place
+from trueloop.event import HiddenPart, HiddenPartInTrainMode, LooseTensor, ModelExamined, Place
+from trueloop.measure.model import drops, keeps_statistics
 from trueloop.measure.tensors import memory_of
 from trueloop.observers.observer import Observer
 from trueloop.observers.run_objects import KnownModel, unwrapped
-from trueloop.taps.calls import ModuleCall, StepCall
+from trueloop.taps.calls import ModeChange, ModuleCall, StepCall
 from trueloop.torch_private.modules import APPLY, Loss
 from trueloop.torch_private.tensors import tensor_version
+from trueloop.usercode.names import says_monte_carlo
 from trueloop.usercode.ownership import assigned_place, users_classes
 from trueloop.usercode.source import Source, is_self_attribute, source_of
 
@@ -29,6 +31,8 @@ __all__ = ["ModelStructureObserver"]
 EXAMINE_AFTER: Final = 1  # steps after a model's first call: by then every trained part has had a gradient
 DEEPEST: Final = 4  # nesting depth of containers
 LONGEST: Final = 256  # items of one container to check: a longer one is data
+
+EVALUATIONS: Final = 2  # calls in eval mode in which a hidden layer was active: one may be a try
 
 _OWN: Final = frozenset(vars(nn.Module()))
 """Attributes of every module: where PyTorch itself keeps parameters, buffers, children and hooks."""
@@ -55,20 +59,72 @@ class _Part(NamedTuple):
         return list({id(p): p for p in (*inside, *self.parameters)}.values())
 
 
+class _HiddenLayers:
+    """The layers of one hidden part that `eval()` of the model does not reach."""
+
+    def __init__(self, part: HiddenPart, modules: list[nn.Module]) -> None:
+        self.part = part
+        layers = [layer for module in modules for layer in module.modules()]
+        self.modules = [weakref.ref(layer) for layer in layers]
+        self.dropouts = [weakref.ref(layer) for layer in layers if drops(layer)]
+        self.norms = [weakref.ref(layer) for layer in layers if keeps_statistics(layer)]
+        self.counted: list[int] = []  # versions of the norms' statistics when the call started
+        self.calls = 0
+
+    def counts(self) -> list[int]:
+        living = [norm for ref in self.norms if (norm := ref()) is not None]
+        counters = [counter for norm in living if isinstance(counter := norm.num_batches_tracked, Tensor)]
+        return [tensor_version(counter) for counter in counters]
+
+    def updated(self) -> int:
+        """Norm layers that have updated their statistics since the call started."""
+        return sum(now != before for now, before in zip(self.counts(), self.counted, strict=False))
+
+    def dropping(self) -> int:
+        return sum(layer.training for ref in self.dropouts if (layer := ref()) is not None)
+
+
 class ModelStructureObserver(Observer):
-    emits = (ModelExamined,)
+    emits = (ModelExamined, HiddenPartInTrainMode)
 
     def prepare(self) -> None:
         self._marks: WeakKeyDictionary[nn.Module, dict[str, _Mark]] = WeakKeyDictionary()  # tensors at the first look
         self._rebuilt: WeakKeyDictionary[nn.Module, set[str]] = WeakKeyDictionary()
         self._examined: set[int] = set()
         self._places: dict[int, Place | None] = {}
+        self._unreached: dict[int, list[_HiddenLayers]] = {}  # per model
+
+    def mode_set(self, change: ModeChange) -> None:
+        """`train()` of a hidden layer itself: its mode is the user's choice from here on."""
+        if change.training:
+            for parts in self._unreached.values():
+                parts[:] = [part for part in parts if not any(ref() is change.module for ref in part.modules)]
+
+    def module_call_started(self, call: ModuleCall) -> None:
+        if self._unreached and not call.training and (known := self.objects.model(call.module)) is not None:
+            for part in self._unreached.get(known.number, ()):
+                part.counted = part.counts()
 
     def module_call_ended(self, call: ModuleCall) -> None:
         known = self.objects.model(call.module)
         if known is not None and known.number not in self._examined:
             self._places.setdefault(known.number, call.place)
             self._check_unregistered(unwrapped(call.module))
+        elif known is not None and self._unreached.get(known.number) and not (call.training or call.grad):
+            self._check_hidden_modes(known, call)
+
+    def _check_hidden_modes(self, known: KnownModel, call: ModuleCall) -> None:
+        function = "" if call.place is None else call.place.function
+        mixed = any(layer.training for layer in unwrapped(call.module).modules())  # a part is in train mode on purpose
+        if call.failed or mixed or any(map(says_monte_carlo, (function, known.name))):
+            return
+        for part in tuple(self._unreached[known.number]):
+            dropping, updated = part.dropping() if call.dropouts else 0, part.updated()
+            part.calls += bool(dropping or updated)
+            if part.calls == EVALUATIONS:
+                self._unreached[known.number].remove(part)
+                what = (part.part, dropping, updated, part.calls)
+                self.emit(HiddenPartInTrainMode, call.place, known.number, known.name, *what)
 
     def step_started(self, call: StepCall) -> None:
         if len(self._examined) == len(self.objects.models):
@@ -80,12 +136,14 @@ class ModelStructureObserver(Observer):
 
     def _examine(self, known: KnownModel, model: nn.Module) -> None:
         self._check_unregistered(model)
-        hidden, loose = tuple(self._hidden(model)), tuple(self._unregistered(model))
-        self.emit(ModelExamined, self._places.get(known.number), known.number, known.name, hidden, loose)
+        hidden, loose = list(self._hidden(model)), tuple(self._unregistered(model))
+        self._unreached[known.number] = [_HiddenLayers(part, modules) for part, modules in hidden if modules]
+        parts = tuple(part for part, _ in hidden)
+        self.emit(ModelExamined, self._places.get(known.number), known.number, known.name, parts, loose)
 
     # -- layers in plain containers --
 
-    def _hidden(self, root: nn.Module) -> Iterator[HiddenPart]:
+    def _hidden(self, root: nn.Module) -> Iterator[tuple[HiddenPart, list[nn.Module]]]:
         registered = {id(p) for _, model in self.objects.living_models() for p in model.parameters()}
         registered |= {id(p) for p in root.parameters()}
         held = self.objects.held_ids()
@@ -96,7 +154,7 @@ class ModelStructureObserver(Observer):
                 part = _hidden_in(value, registered)
                 place = assigned_place(owner, attribute) if part.tensors() else None
                 if place is not None and not _is_hidden_on_purpose(owner, part, place):
-                    yield _hidden_part(owner, attribute, value, part, held, place)
+                    yield _hidden_part(owner, attribute, value, part, held, place), part.modules
 
     # -- tensors that belong to nobody --
 

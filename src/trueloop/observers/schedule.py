@@ -3,6 +3,8 @@ values passed to a ReduceLROnPlateau."""
 
 import weakref
 from collections.abc import Iterator
+from functools import partial
+from types import CellType, FunctionType
 from typing import Any, Final
 
 from torch import Tensor
@@ -39,6 +41,8 @@ class _Record:
         self.steps = 0
         self.length: int | None = None
         self.inner = False
+        self.numbers = tuple(sorted(_numbers_read(scheduler)))
+        self.rates = (0.0, 0.0)
         self.ended: ScheduleEnded | None = None  # the event of a schedule that was freed
 
 
@@ -67,6 +71,8 @@ class ScheduleObserver(Observer):
             self._find_parts(call.scheduler)
         if record.inner:
             return
+        rates = _rates(call.scheduler)
+        record.rates = (max(*rates, record.rates[0], 0.0), max(rates, default=0.0))
         self.emit(
             ScheduleStepped,
             call.place,
@@ -77,7 +83,7 @@ class ScheduleObserver(Observer):
             optimizer_steps=self._taken(record),
             skipped_by_scaler=self.bus.scaler_used,
             seen_from_start=record.in_view,
-            learning_rates=_rates(call.scheduler),
+            learning_rates=rates,
             optimizer=record.optimizer,
             explicit=_epoch_was_set(call),
         )
@@ -125,6 +131,8 @@ class ScheduleObserver(Observer):
             passes=self._passes - record.passes_before,
             inner=record.inner,
             seen_from_start=record.in_view,
+            numbers=record.numbers,
+            rates=record.rates,
         )
 
 
@@ -140,6 +148,30 @@ def _length(scheduler: LRScheduler) -> int | None:
     name = next((cls.__name__ for cls in type(scheduler).__mro__ if cls.__name__ in _LENGTHS), "")
     value: Any = vars(scheduler).get(_LENGTHS[name]) if name else None
     return int(value) if isinstance(value, (int, float)) else None
+
+
+def _numbers_read(scheduler: LRScheduler) -> set[int]:
+    """Whole numbers that the functions of a LambdaLR know: from around them, as globals, as arguments, as an object."""
+    found: list[Any] = []
+    for function in vars(scheduler).get("lr_lambdas", ()):
+        while isinstance(function, partial):
+            found += [*function.args, *function.keywords.values()]
+            function = function.func
+        if isinstance(function, FunctionType):
+            code = function.__code__
+            found += [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
+            found += [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+            found += [function.__globals__.get(name) for name in code.co_names]
+        elif hasattr(function, "__dict__"):
+            found += vars(function).values()
+    return {value for value in found if type(value) is int}
+
+
+def _is_filled(cell: CellType) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:  # its variable has no value yet
+        return False
 
 
 def _rates(scheduler: LRScheduler) -> tuple[float, ...]:

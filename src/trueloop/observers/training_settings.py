@@ -4,6 +4,7 @@ import weakref
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import isclose
 from statistics import median
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.utils.data import DataLoader
 
-from trueloop.event import SCALE_FREE, ClassWeights, ClipsMeasured, DropoutRates, OptimizerSettings, Place
+from trueloop.event import SCALE_FREE, ClassWeights, ClipsMeasured, DropoutRates, OptimizerSettings, Place, RateCycle
 from trueloop.event.operation_names import CLASS_LOSSES
 from trueloop.measure.norms import norms_read
 from trueloop.measure.parameters import parameters_of
@@ -37,6 +38,8 @@ from trueloop.usercode.ownership import MODEL_LIBRARIES
 __all__ = ["ClassWeightsObserver", "ClippingObserver", "DropoutRatesObserver", "OptimizerSettingsObserver"]
 
 MOST_RATES: Final = 20_000
+START: Final = 6  # rates of the first steps: enough to see how a warm-up rises
+PERIODS: Final = 3
 FIRST_CLIPS: Final = 16
 EVERY: Final = 16
 MOST_CLIPS: Final = 200
@@ -154,6 +157,8 @@ class OptimizerSettingsObserver(Observer):
                 run.loaded,
                 self._built.get(number, (0, None))[1],
                 run.restored,
+                tuple(run.rates[:START]),
+                _cycle(run.rates),
             )
 
     def _is_loaded(self, optimizer: Optimizer) -> bool:
@@ -265,6 +270,18 @@ def _measure(run: _Run, optimizer: Optimizer) -> None:
 def _rate(optimizer: Optimizer) -> float:
     """The highest of its groups."""
     return max((float(group["lr"]) for group in optimizer.param_groups if _is_number(group["lr"])), default=0.0)
+
+
+def _cycle(rates: list[float]) -> RateCycle | None:
+    """The shortest period after which the rate falls back to the first one, and everything repeats."""
+    falls = (k for k in range(4, len(rates) // PERIODS + 1) if rates[k] == rates[0] < rates[k - 1])
+    steps = next(falls, 0)
+    if not steps or any(late != early for late, early in zip(rates[steps:], rates, strict=False)):
+        return None
+    rises = [rates[k + 1] - rates[k] for k in range(3)]
+    linear = rises[0] > 0 and all(isclose(rise, rises[0], rel_tol=1e-6) for rise in rises)
+    last, before = rates[steps - 1], rates[steps - 2]
+    return RateCycle(steps, rates[0], max(rates[:steps]), last, linear, last == before)
 
 
 def _has_steps(optimizer: Optimizer) -> bool:

@@ -30,6 +30,7 @@ __all__ += [
     "FunctionCall",
     "InnerCall",
     "Joined",
+    "LinePrinted",
     "LoaderStart",
     "LossCall",
 ]
@@ -257,6 +258,8 @@ class BatchDrawn(NamedTuple):
 
 
 class ModeChange(NamedTuple):
+    """The user asked for train or eval mode; a `train` method of the user's class may do something else."""
+
     module: nn.Module
     training: bool
     place: Place | None
@@ -358,6 +361,13 @@ class OperationCall:
     direct: bool = False  # Called by the user's own line, not by a library
 
 
+class LinePrinted(NamedTuple):
+    """The script has printed a line."""
+
+    text: str
+    place: Place | None
+
+
 class RunEnd(NamedTuple):
     reason: str
     exception: BaseException | None = None
@@ -415,6 +425,7 @@ TOPICS: Final = (
     "program_started",  # ProgramStart
     "operation_ended",  # OperationCall: between program_started and program_ended
     "program_ended",  # ProgramStart
+    "line_printed",  # LinePrinted
     "watching_resumed",  # None: after a pause, so remembered steps are out of date
     "run_ended",  # RunEnd
 )  # Every topic, in the order of a training loop

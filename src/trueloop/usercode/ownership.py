@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from torch import nn
 
 __all__ = ["assigned_place", "attributes_read", "built_place", "claim", "class_place", "class_source", "layer_place"]
-__all__ += ["MODEL_LIBRARIES", "detaching_lines", "draws_in_training", "is_users", "methods_of", "users_classes"]
+__all__ += ["MODEL_LIBRARIES", "detaching_lines", "draws_in_training", "is_users", "methods_of", "mode_dropped_place"]
+__all__ += ["users_classes"]
 
 MODEL_LIBRARIES: Final = ("transformers", "timm", "torchvision", "peft", "diffusers", "open_clip", "torchaudio")
 """They load weights in ways of their own."""
@@ -101,6 +102,30 @@ def draws_in_training(cls: type) -> bool:
     branches = [node for node in (ast.walk(found[1]) if found else ()) if isinstance(node, (ast.If, ast.IfExp))]
     training = [branch for branch in branches if "self.training" in ast.unparse(branch.test)]
     return any(called_name(call) in _DRAWS for branch in training for call in calls_in(branch))
+
+
+def mode_dropped_place(module: nn.Module) -> Place | None:
+    """The line of a user's `train` (or `eval`) method that does not pass its mode on: `super().train()`, or the method.
+    None if it asks for train mode explicitly, or was replaced on the object: then that is meant."""
+    if not {"train", "eval"}.isdisjoint(vars(module)):
+        return None
+    written = [(m, cls, at.path) for cls, at in users_classes(module) for m in methods_of(cls)]
+    modes = [(method, cls, path) for method, cls, path in written if method.name in ("train", "eval")]
+    if any(_asks_for_train_mode(method) for method, _, _ in modes):
+        return None
+    for method, cls, path in modes:
+        calls = [call for call in calls_in(method) if called_name(call) in ("train", "eval")]
+        bare = [call.lineno for call in calls if called_name(call) == "train" and not (call.args or call.keywords)]
+        if bare or not calls:
+            return Place(path, bare[0] if bare else method.lineno, f"{cls.__qualname__}.{method.name}")
+    return None
+
+
+def _asks_for_train_mode(method: ast.FunctionDef) -> bool:
+    """`train(True)`, or `self.training = True`."""
+    called = [value for c in calls_in(method) for value in (*c.args, *(word.value for word in c.keywords))]
+    given = [node.value for node in ast.walk(method) if isinstance(node, ast.Assign)]
+    return any(isinstance(value, ast.Constant) and value.value is True for value in (*called, *given))
 
 
 def attributes_read(cls: type) -> frozenset[str]:

@@ -1,12 +1,12 @@
 """Metrics that a script prints: `epoch 3 val_acc: 0.91 train loss = 0.2` -> {'val_acc': 0.91, 'train loss': 0.2}."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final, Literal
 
 from trueloop.usercode.names import HELD_OUT, TRAINING
 
-__all__ = ["printed_metrics", "split_of", "validation_metrics"]
+__all__ = ["printed_metrics", "printed_numbers", "split_of", "validation_metrics"]
 
 _WORD: Final = r"[A-Za-z_][\w@/.]*"
 _NUMBER: Final = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf)"
@@ -18,6 +18,8 @@ seconds sec secs s ms min minutes elapsed eta duration lr pid rank gpu device ve
 parameters line loaded saved took speed throughput at of in"""
 _NOT_METRICS: Final = frozenset(_COUNTERS.split())
 """Counters, times and settings: the last word of their name."""
+DIGITS: Final = 3  # significant digits of a number by which a value is recognized
+_DECIMAL: Final = re.compile(r"(?<![\w.])[-+]?\d*\.\d+(?:[eE][-+]?\d+)?(?![\w.])")
 MOST: Final = 24  # metrics of one run
 _ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -33,6 +35,15 @@ def printed_metrics(lines: Iterable[str]) -> dict[str, float]:
                 if name and known and name.split()[-1].lower() not in _NOT_METRICS:
                     found[name] = float(value)
     return found
+
+
+def printed_numbers(line: str) -> Iterator[tuple[float, float]]:
+    """Numbers with a point, and three digits or more: the value, and half of its last digit."""
+    for text in _DECIMAL.findall(_ANSI.sub("", line)):
+        mantissa, _, exponent = text.lower().partition("e")
+        digits = mantissa.lstrip("-+").replace(".", "").lstrip("0")
+        if len(digits) >= DIGITS:
+            yield float(text), 0.5 * 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
 
 
 # -- values of an evaluation --

@@ -8,6 +8,8 @@ first step,
 - a scheduler of that optimizer is at its start and is then stepped, although the file contains a scheduler that had
   been stepped, or an optimizer whose learning rate a scheduler had changed. With a function of the user (LambdaLR),
   only if its first step also takes the learning rate away from the one in the file, by more than a quarter (a warning);
+- your own loop sets the learning rate, no scheduler does, and the rates of the first steps are 1, 2, 3 ... times the
+  first one, which is not the one in the file: a warm-up from step 0 (a warning);
 - a GradScaler is in use whose state was not restored;
 - the file contains the state of torch's random generator, and it was not restored.
 
@@ -41,12 +43,14 @@ Not checked: the random states of Python, NumPy and of a device.
 
 from typing import Final
 
-from trueloop.event import Resumed, RunEnded, ScheduleAtResume, ScheduleStepped
+from trueloop.event import OptimizerSettings, Resumed, RunEnded, ScheduleAtResume, ScheduleStepped
 from trueloop.rules.rule import Findings, Rule, Severity
 from trueloop.usercode.source import called_name, calls_in, shown_path, source_of
 
 __all__ = ["SchedulerOrRngNotRestored"]
 
+WARM_UP: Final = 5  # first rates that rise in proportion to the number of the step
+STATES: Final = "Also save and load `scheduler.state_dict()`, `scaler.state_dict()` and `torch.get_rng_state()`."
 JUMP: Final = 0.25  # relative change of the learning rate at the first step of the scheduler
 RESTORES: Final = ("set_state", "set_rng_state", "set_rng_state_all", "setstate")
 """Functions that restore the state of a generator; not all of them can be observed while they run."""
@@ -57,6 +61,7 @@ class SchedulerOrRngNotRestored(Rule, code="CKP105", severity=Severity.ADVICE):
 
     def __init__(self) -> None:
         self._waiting: list[tuple[Resumed, ScheduleAtResume]] = []  # At their start; reported when they are stepped
+        self._by_hand: dict[int, Resumed] = {}  # Without a scheduler, by the optimizer
 
     def on_resumed(self, event: Resumed) -> Findings:
         if event.fresh or not event.key:
@@ -65,6 +70,18 @@ class SchedulerOrRngNotRestored(Rule, code="CKP105", severity=Severity.ADVICE):
         self._waiting += [(event, schedule) for schedule in restarted[:1]]
         if not restarted:
             yield from self._report(event, _others(event))
+        if not event.schedules and event.steps_before:
+            self._by_hand[event.optimizer] = event
+
+    def on_optimizer_settings(self, event: OptimizerSettings) -> Findings:
+        resumed, rates = self._by_hand.get(event.optimizer), event.start
+        saved = 0.0 if resumed is None else max(resumed.saved_rates, default=0.0)
+        if resumed is None or event.scheduled is not None or not _warms_up(rates) or saved <= 0:
+            return
+        if abs(rates[0] / saved - 1) > JUMP:
+            step = ["the step from which your loop computes the learning rate"]
+            fix = "Also save the number of steps, and set your counter to it after loading."
+            yield from self._report(resumed, step, (saved, rates[0]), fix)
 
     def on_schedule_stepped(self, event: ScheduleStepped) -> Findings:
         for entry in [entry for entry in self._waiting if entry[1].schedule == event.schedule]:
@@ -80,7 +97,9 @@ class SchedulerOrRngNotRestored(Rule, code="CKP105", severity=Severity.ADVICE):
         for resumed, _ in self._waiting:
             yield from self._report(resumed, _others(resumed))
 
-    def _report(self, event: Resumed, restarted: list[str], rates: tuple[float, float] | None = None) -> Findings:
+    def _report(
+        self, event: Resumed, restarted: list[str], rates: tuple[float, float] | None = None, fix: str = ""
+    ) -> Findings:
         if not restarted:
             return
         file = shown_path(event.file) if event.file else "a checkpoint"
@@ -90,7 +109,7 @@ class SchedulerOrRngNotRestored(Rule, code="CKP105", severity=Severity.ADVICE):
             f"{event.model} and {event.name} resume from {file}, but {' and '.join(restarted)} "
             f"{'starts' if len(restarted) == 1 else 'start'} from the beginning."
             + (f" The learning rate jumps from {rates[0]:.3g} to {rates[1]:.3g}." if rates else ""),
-            fix="Also save and load `scheduler.state_dict()`, `scaler.state_dict()` and `torch.get_rng_state()`.",
+            fix=fix or STATES,
             evidence={
                 "file": file,
                 "restarted": restarted,
@@ -106,6 +125,12 @@ def _restarts(event: Resumed, schedule: ScheduleAtResume) -> bool:
     if schedule.last_epoch > 0:
         return False
     return event.contents.schedules > 0 or event.rate_moved
+
+
+def _warms_up(rates: tuple[float, ...]) -> bool:
+    """From zero: 1, 2, 3 ... times the first rate."""
+    times = [rate / rates[0] for rate in rates] if rates and rates[0] > 0 else []
+    return len(times) >= WARM_UP and all(abs(time - k - 1) < 1e-3 for k, time in enumerate(times[:WARM_UP]))
 
 
 def _others(event: Resumed) -> list[str]:

@@ -5,7 +5,8 @@ What it sees
 An evaluation pass over batches of one size and a smaller last one. In its loop a batch mean (a loss with
 reduction='mean', or a `.mean()`) is summed or collected, and the sum is divided by the number of batches, or the list
 is averaged. Both are read in the source: a sum weighted by the batch size, or divided by the number of samples, is
-correct.
+correct. Or the script prints, after every evaluation, the mean of the batch means, to all printed digits, and batches
+hold very different numbers of labels (tokens): the mean over all labels differs by 5 % or more.
 
 Why it hurts
 ------------
@@ -25,23 +26,33 @@ Use instead
 When it is fine
 ---------------
 Not reported: batches of equal size, `drop_last=True`, sums, weighted sums, metrics that keep their own counts, and the
-running loss of a training epoch. Not detected: an average computed in a different function than the loop.
+running loss of a training epoch, one batch per group (the mean over groups), and scripts that print the mean over all
+labels, too. Not detected: an average computed in a different function than the loop, if it is not printed.
 """
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
+from typing import Final
 
-from trueloop.event import EvaluationPass
+from trueloop.event import EvaluationPass, EvaluationPrinted, Place
 from trueloop.rules.rule import Findings, Rule, Severity
 from trueloop.usercode.source import Source, called_name, calls_in, source_of
 
 __all__ = ["MetricAveragedOverBatches"]
+
+PASSES: Final = 2
+UNEQUAL: Final = 2  # times as many labels in the largest batch as in the smallest
+DIFFERS: Final = 0.05  # of the mean over all labels
 
 Comprehension = ast.GeneratorExp | ast.ListComp
 
 
 class MetricAveragedOverBatches(Rule, code="DAT110", severity=Severity.ADVICE):
     not_applicable = "no evaluation pass was seen"
+
+    def __init__(self) -> None:
+        self._reported: set[Place | None] = set()
 
     def on_evaluation_pass(self, event: EvaluationPass) -> Findings:
         *others, last = event.sizes
@@ -51,6 +62,7 @@ class MetricAveragedOverBatches(Rule, code="DAT110", severity=Severity.ADVICE):
         place = next((source.place(node, event.place.function) for node in _means_of_means(source, event)), None)
         if place is None:
             return
+        self._reported.add(event.loss_place)
         means = ""
         if event.mean_of_means is not None and event.mean_of_samples is not None:
             means = f": mean loss {event.mean_of_means:.5g} instead of {event.mean_of_samples:.5g}"
@@ -67,6 +79,31 @@ class MetricAveragedOverBatches(Rule, code="DAT110", severity=Severity.ADVICE):
                 "mean_over_samples": event.mean_of_samples,
             },
             place=place,
+        )
+
+    def on_evaluation_printed(self, event: EvaluationPrinted) -> Findings:
+        labels = [count for _, count in event.batches]
+        by_batch, by_label, _ = event.values
+        always = event.passes >= PASSES and event.mean_of_means == event.passes and not event.mean_of_elements
+        alike = max(Counter(event.batches).values(), default=0)  # several batches of one kind: they are no groups
+        if event.loss_place in self._reported or not always or alike < PASSES or min(labels) < 1:
+            return
+        several = min(samples for samples, _ in event.batches) > 1
+        far = abs(by_batch - by_label) >= DIFFERS * abs(by_label)
+        if not (several and far and max(labels) >= UNEQUAL * min(labels)):
+            return
+        yield self.finding(
+            event,
+            f"The mean of {len(labels)} batch means is printed: {by_batch:.5g}. Batches hold {min(labels):,} to "
+            f"{max(labels):,} labels; the mean over all labels is {by_label:.5g}.",
+            fix="Weight by the number of labels: `total += loss.item() * count`, then divide by the sum of the counts.",
+            evidence={
+                "batches": len(labels),
+                "labels": sorted(labels),
+                "mean_of_batch_means": by_batch,
+                "mean_over_labels": by_label,
+                "loss": event.loss_place,
+            },
         )
 
 

@@ -6,6 +6,8 @@ A model that is trained in this run is also called without a backward, batch aft
 has active dropout, batch norm that uses (and updates) batch statistics, or noise that one of your classes draws `if
 self.training`. Such a pass counts as an evaluation if losses or decisions (argmax) are computed from it, or if it runs
 over its own loader. A single call counts if it is scored and repeated (full-batch validation).
+Or `model.eval()` was called, and a `train()` method of one of your classes left that class in train mode: `eval()` is
+`train(False)`, and the method drops its argument. Then every such pass counts.
 
 Why it hurts
 ------------
@@ -25,11 +27,17 @@ Use instead
             ...
     model.train()
 
+    def train(self, mode=True):
+        super().train(mode)         # not super().train()
+        self.stem.eval()
+        return self
+
 When it is fine
 ---------------
 Not reported: a generator that draws samples or a fake batch without a gradient, pseudo-labels computed inside a
 training step, Monte Carlo dropout (the same input repeatedly, or a name that says so), batch-norm recalibration
-(`update_bn`, or calls whose result is discarded), and acting in an environment without any loss.
+(`update_bn`, or calls whose result is discarded), acting in an environment without any loss, and a `train()` method
+that asks for train mode explicitly (`train(True)`).
 """
 
 import ast
@@ -38,7 +46,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from trueloop.event import Forward, Place, RunEnded
-from trueloop.rules.rule import Finding, Findings, Rule, Severity, facts, plural, statement_at
+from trueloop.rules.rule import Finding, Findings, Rule, Severity, facts, on_line, plural, statement_at
 from trueloop.usercode.names import says_monte_carlo
 from trueloop.usercode.rewrite import after, before, loops_around, model_called, trains
 from trueloop.usercode.source import Source, diff
@@ -55,6 +63,7 @@ class _Pass:
     first: Forward
     calls: int = 0
     scored: int = 0
+    refused: int = 0  # Calls after an `eval()` that had no effect
     repeated_place: bool = False
     repeats: int = 0  # Calls with the same input as the previous call
     last: Forward | None = None
@@ -67,6 +76,7 @@ class _Pass:
             return
         self.calls += 1
         self.scored += call.scored and call.batch != 1  # a decision on one sample is an action, not a score
+        self.refused += call.refused is not None
         self.repeated_place = self.repeated_place or call.place in self.places
         self.places.add(call.place)
 
@@ -126,11 +136,18 @@ class EvaluatedInTrainMode(Rule, code="MOD101", severity=Severity.ERROR):
         call = found.first
         counts = {"dropout": call.active_dropouts, "batch norm": call.active_batch_norms, "noise": call.active_noises}
         layers = " and ".join(plural(count, f"{kind} layer") for kind, count in counts.items() if count)
+        refused = call.refused
+        cause = (
+            "" if refused is None else f" `eval()`{on_line(call.eval_place, refused)} had no effect: this drops `mode`."
+        )
         return self.finding(
             call,
             f"{call.name} was evaluated in train mode: {plural(found.calls, 'call')} without backward ran with "
-            f"{layers} active.",
-            fix="Call `model.eval()` before the evaluation and `model.train()` after it.",
+            f"{layers} active.{cause}",
+            fix="Pass the mode on: `super().train(mode)`. `eval()` is `train(False)`."
+            if refused
+            else "Call `model.eval()` before the evaluation and `model.train()` after it.",
+            place=refused,
             evidence=facts(
                 call,
                 "model=name calls scored_calls active_dropouts active_batch_norms active_noises batch",
@@ -138,14 +155,14 @@ class EvaluatedInTrainMode(Rule, code="MOD101", severity=Severity.ERROR):
                 calls=found.calls,
                 scored_calls=found.scored,
             ),
-            diff=_eval_around(call.place, looped=found.repeated_place),
+            diff="" if refused else _eval_around(call.place, looped=found.repeated_place),
         )
 
 
 def _could_be_evaluation(history: _History, call: Forward) -> bool:
     """In train mode with active layers, and not recalibration, Monte Carlo by name, or a skipped training batch."""
     active = call.active_dropouts or call.active_batch_norms or call.active_noises
-    if not call.training or not active or call.recalibration:
+    if not (call.training or call.refused) or not active or call.recalibration:
         return False
     if call.fate == "dropped" and call.place in history.training_places:
         return False
@@ -157,7 +174,7 @@ def _is_pass(history: _History, found: _Pass, passes: int | None) -> bool:
     """At least two calls that were scored, or that ran over their own loader and whose results were kept."""
     if found.calls < 2 or found.repeats:
         return False
-    if found.scored >= 2:
+    if found.scored >= 2 or found.refused >= 2:
         return True
     before = history.last_trained.passes if history.last_trained is not None else 0
     own_loader = found.first.passes > before and (passes is None or passes > found.first.passes)
@@ -167,7 +184,7 @@ def _is_pass(history: _History, found: _Pass, passes: int | None) -> bool:
 def _is_recurring_single(history: _History, found: _Pass, *, at_the_end: bool) -> bool:
     """One scored batch after a training step that is repeated: rarely, or at the end of the run."""
     call, last = found.first, history.last_trained
-    if found.calls != 1 or not found.scored or last is None or call.backwards <= last.backwards:
+    if found.calls != 1 or not (found.scored or found.refused) or last is None or call.backwards <= last.backwards:
         return False
     history.singles.append(call)
     if len(history.singles) < 2:

@@ -3,7 +3,8 @@
 What it sees
 ------------
 A module keeps layers or parameters in a list, tuple, dict or set (also nested). They are missing from `parameters()`,
-the forward uses them, they receive gradients, and no optimizer holds them.
+the forward uses them, they receive gradients, and no optimizer holds them. Or the model is evaluated in eval mode, and
+dropout or batch norm in such a container is still active, because `eval()` does not reach it.
 
 Why it hurts
 ------------
@@ -24,13 +25,14 @@ Use `nn.ModuleDict` for a dict, `nn.ParameterList` and `nn.ParameterDict` for pa
 When it is fine
 ---------------
 Not reported: a teacher or reference network that is hidden on purpose (frozen, in eval mode, without gradients, or the
-only module in the list), and layers that you passed to an optimizer explicitly.
+only module in the list), layers that you passed to an optimizer explicitly and that need no `eval()` or got their own,
+and Monte Carlo dropout (the name says so, or the line calls `train()` of the layers themselves).
 """
 
 import ast
 
-from trueloop.event import HiddenPart, ModelExamined
-from trueloop.rules.rule import Findings, Rule, Severity, facts
+from trueloop.event import HiddenPart, HiddenPartInTrainMode, ModelExamined
+from trueloop.rules.rule import Findings, Rule, Severity, facts, on_line, plural
 from trueloop.usercode.source import Source, called_name, diff, is_self_attribute, prefix_of_layers, source_of
 
 __all__ = ["LayersInAPlainList"]
@@ -58,6 +60,28 @@ class LayersInAPlainList(Rule, code="MDL101", severity=Severity.ERROR):
                 place=part.place,
                 diff=_wrapped(part),
             )
+
+    def on_hidden_part_in_train_mode(self, event: HiddenPartInTrainMode) -> Findings:
+        part = event.part
+        if part.used and part.trainable and not part.held:
+            return  # reported when the model was examined
+        counts = {"dropout": event.active_dropouts, "batch norm": event.active_batch_norms}
+        layers = " and ".join(plural(count, f"{kind} layer") for kind, count in counts.items() if count)
+        yield self.finding(
+            event,
+            f"`{part.owner}.{part.attribute}` is a plain {part.container} of {part.items} layers, which `eval()` does "
+            f"not reach: {layers} stayed in train mode in the evaluation{on_line(event.place, part.place)}.",
+            fix=f"Register them: `self.{part.attribute} = {_container(part)}(...)`.",
+            evidence=facts(
+                part,
+                "model owner attribute container items hidden_parameters=parameters",
+                model=event.name,
+                active_dropouts=event.active_dropouts,
+                active_batch_norms=event.active_batch_norms,
+            ),
+            place=part.place,
+            diff=_wrapped(part),
+        )
 
 
 def _container(part: HiddenPart) -> str:

@@ -4,8 +4,9 @@ What it sees
 ------------
 How often a scheduler was stepped, compared with its length and with the optimizer steps. Too slow: a scheduler meant
 for optimizer steps (OneCycleLR, CyclicLR, or one whose length is exactly the number of optimizer steps) is stepped once
-per epoch. Too fast: CosineAnnealingLR is stepped per batch past twice its `T_max`, so the learning rate rises again; or
-a decay stepped per batch was below 1e-4 of its maximum for more than half of the run.
+per epoch. The length of a LambdaLR is a whole number that your function reads. Too fast: CosineAnnealingLR is stepped
+per batch past twice its `T_max`, so the learning rate rises again; or a decay stepped per batch was below 1e-4 of its
+maximum for more than half of the run.
 Without a DataLoader nothing shows where an epoch ends. Then the source must say it: `T_max` is written as the range of
 the epoch loop.
 
@@ -30,7 +31,7 @@ When it is fine
 ---------------
 Not reported: warm restarts and cycles stepped per batch, schedulers inside others, `step(epoch)`, a schedule in epochs
 that a short run does not finish, a cosine of one epoch, a cycle stepped per epoch that reaches its end, interrupted
-runs.
+runs, a function that turns epochs into optimizer steps itself.
 """
 
 import ast
@@ -52,6 +53,8 @@ NEITHER: Final = (
 )  # Schedulers whose learning rate rises again or depends on something else: a low value is not a finished decay
 PLANNED: Final = 5  # A cycle is in optimizer steps if the run took 1/5 (accumulation over four) to 2 times its length
 LONGEST_IN_EPOCHS: Final = 100  # A repeating cycle longer than this is not in epochs
+MANY: Final = 4  # optimizer steps in an epoch: with fewer, the number of them may be that of something else
+UNMOVED: Final = 0.8  # of the highest rate: a schedule that is at its start, or barely left its peak
 DEAD: Final = 1e-4  # Share of the highest learning rate below which nothing changes: usual decays end at 1e-2 or 1e-3
 
 
@@ -117,11 +120,12 @@ class SchedulerEpochBatchMismatch(Rule, code="OPT107", severity=Severity.ERROR):
                 yield self._dead(record, ended)
 
     def _too_slow(self, record: _Record, ended: ScheduleEnded) -> Finding:
-        share = f"{100 * ended.steps / max(1, ended.length or 1):.2g}%"
+        length = ended.optimizer_steps if ended.length is None else ended.length  # of a LambdaLR
+        share = f"{100 * ended.steps / max(1, length):.2g}%"
         return self._report(
             record,
             ended,
-            f"{ended.name} has {ended.length} steps but was stepped {ended.steps} times in {ended.optimizer_steps} "
+            f"{ended.name} has {length} steps but was stepped {ended.steps} times in {ended.optimizer_steps} "
             f"optimizer steps: only {share} of the schedule ran.",
             "Call `scheduler.step()` after every `optimizer.step()`.",
             _into_the_loop(record.last.place, self._step_places.get(ended.optimizer)),
@@ -162,6 +166,8 @@ class SchedulerEpochBatchMismatch(Rule, code="OPT107", severity=Severity.ERROR):
 def _is_too_slow(ended: ScheduleEnded, *, loaders: int) -> bool:
     """Stepped far too rarely for a length in optimizer steps."""
     steps, updates, length = ended.steps, ended.optimizer_steps, ended.length
+    if ended.numbers and length is None:
+        return _knows_only_optimizer_steps(ended)
     if length is None or steps < 2 or 2 * steps > updates or 2 * steps > length:
         return False
     if ended.name == "OneCycleLR":
@@ -170,6 +176,20 @@ def _is_too_slow(ended: ScheduleEnded, *, loaders: int) -> bool:
         return length <= PLANNED * updates and length > LONGEST_IN_EPOCHS
     planned = loaders or not isinstance(_written_length(ended.place), ast.Constant)  # 100 may be 100 epochs
     return ended.name in LENGTHY and length == updates and bool(planned)
+
+
+def _knows_only_optimizer_steps(ended: ScheduleEnded) -> bool:
+    """A function that reads the number of all optimizer steps, was asked for far fewer, and has not come down. One that
+    also reads the optimizer steps between two of its own may convert them. A number that is written in the file as it
+    is may be a plan of epochs that a short run does not finish."""
+    steps, updates = ended.steps, ended.optimizer_steps
+    if steps < 2 or MANY * steps > updates or updates not in ended.numbers:
+        return False
+    converts = any(number in ended.numbers for number in (updates // steps, updates // (steps + 1)))
+    nodes = ast.walk(source_of(ended.place.path).tree) if ended.place else ()
+    written = any(isinstance(node, ast.Constant) and node.value == updates for node in nodes)
+    highest, last = ended.rates
+    return not converts and not written and last >= UNMOVED * highest > 0
 
 
 def _wraps(record: _Record, ended: ScheduleEnded, *, loaders: int) -> bool:
