@@ -11,13 +11,15 @@ __all__ += ["StateReused", "StatesKept"]
 
 @dataclass(frozen=True, slots=True)
 class StateReused(Event):
-    """A state_dict was used after the weights it shares memory with had changed. `place`: where it was taken."""
+    """Weights that were kept by a line that copies nothing were used after the weights they share memory with had
+    changed. `place`: that line."""
 
-    use: Literal["load", "save"]
+    use: Literal["load", "save", "copy"]
     use_place: Place | None
     taken_step: int
     shared: int
     tensors: int
+    kept_by: Literal["state_dict", "detach"] = "state_dict"
 
 
 @dataclass(frozen=True, slots=True)
