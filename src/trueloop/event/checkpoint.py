@@ -126,3 +126,7 @@ class StateMatched(Event):
     from_file: bool  # the run has read a file with weights before
     own_weights: bool  # every tensor of the state is the model's own, although a file was read that nothing used
     own_state: bool = False  # every tensor of the state is the model's own, of a model that no optimizer trains
+    source: str = ""
+    """A trained model whose state was taken before, with a weight that fits into this untrained one; nothing of that
+    state was used so far, and this load brings nothing of it. Empty: none."""
+    source_key: str = ""  # its first key without a match
