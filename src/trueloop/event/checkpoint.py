@@ -11,13 +11,15 @@ __all__ += ["StateReused", "StatesKept"]
 
 @dataclass(frozen=True, slots=True)
 class StateReused(Event):
-    """A state_dict was used after the weights it shares memory with had changed. `place`: where it was taken."""
+    """Weights that were kept by a line that copies nothing were used after the weights they share memory with had
+    changed. `place`: that line."""
 
-    use: Literal["load", "save"]
+    use: Literal["load", "save", "copy"]
     use_place: Place | None
     taken_step: int
     shared: int
     tensors: int
+    kept_by: Literal["state_dict", "detach"] = "state_dict"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,3 +126,7 @@ class StateMatched(Event):
     from_file: bool  # the run has read a file with weights before
     own_weights: bool  # every tensor of the state is the model's own, although a file was read that nothing used
     own_state: bool = False  # every tensor of the state is the model's own, of a model that no optimizer trains
+    source: str = ""
+    """A trained model whose state was taken before, with a weight that fits into this untrained one; nothing of that
+    state was used so far, and this load brings nothing of it. Empty: none."""
+    source_key: str = ""  # its first key without a match

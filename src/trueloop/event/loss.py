@@ -110,6 +110,7 @@ class TargetsBootstrapped(Event):
     flags: tuple[str, ...]  # names of tensors of 0 and 1 beside it, one number for each row, that no operation reads
     ones: float  # share of ones in the first of them
     same_states: bool  # the value is that of the very states whose predictions are trained
+    model: int = -1  # that computed the value
 
 
 @dataclass(frozen=True, slots=True)

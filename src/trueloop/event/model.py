@@ -52,6 +52,7 @@ class LooseTensor:
     rebuilt: bool  # a different tensor or different contents later: a cache or a state, not a constant
     trainable: bool  # requires_grad: it should be a parameter, not a buffer
     place: Place | None
+    computed: bool = False  # from a parameter that nothing but its graph keeps
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,8 @@ class Value:
     """Of a parameter in training. optimizer: one holds it, or held it; elsewhere: its values were loaded or are written
     by other code; nobody: it has the values that it had in an
     earlier program."""
+    initial: bool = False
+    """Of a parameter that nobody trains: its values are those of a usual initialization, constant or uniform."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,7 @@ class ModelUse:
     place: Place | None
     training: bool
     grad: bool
+    always_behind: bool = False  # its first call in the run had inputs with a graph: it came behind another model
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,27 @@
 Nodes are only read: nothing is computed, and no reference is kept.
 """
 
+import sys
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Any, Final
 
+import torch
 from torch import Tensor
 
 from trueloop.event.operation_names import VIEW_NODES
 
-__all__ = ["LEAF", "inputs_of", "is_view", "leaves_behind", "node_name", "nodes", "operation_name", "through_views"]
+__all__ = [
+    "LEAF",
+    "has_lost_leaves",
+    "inputs_of",
+    "is_view",
+    "leaves_behind",
+    "node_name",
+    "nodes",
+    "operation_name",
+    "through_views",
+]
 
 LEAF: Final = "AccumulateGrad"
 _MOST_VIEWS: Final = 12
@@ -69,3 +82,24 @@ def leaves_behind(tensors: Iterable[Tensor]) -> set[int]:
     roots = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
     walk = nodes(*roots, limit=_MOST_NODES_OF_OUTPUTS)
     return {id(node.variable) for node in walk if not node.next_functions and hasattr(node, "variable")}
+
+
+def has_lost_leaves(tensor: Tensor) -> bool:
+    """Was it computed from leaves that only its graph keeps alive? No module, optimizer or variable has them."""
+    walk = nodes(tensor.grad_fn, limit=_MOST_VIEWS) if tensor.grad_fn is not None else ()
+    found = [_references(node) for node in walk if not node.next_functions and hasattr(node, "variable")]
+    return bool(found) and max(found) <= _references_to_a_lost_leaf()
+
+
+def _references(node: Any) -> int:
+    leaf = node.variable
+    return sys.getrefcount(leaf)
+
+
+@cache
+def _references_to_a_lost_leaf() -> int:
+    """Those of the graph and of the counting itself."""
+    with torch.enable_grad():
+        result = torch.zeros(1, requires_grad=True) + 1
+    (leaf,) = inputs_of(result.grad_fn)
+    return _references(leaf)

@@ -11,13 +11,17 @@ from torch.optim import Optimizer
 
 from trueloop.event import ParameterAccount, Place
 from trueloop.measure.graph import leaves_behind
-from trueloop.measure.tensors import is_plain, tensors_in
+from trueloop.measure.tensors import evenly_spaced, is_plain, tensors_in
 from trueloop.torch_private.tensors import tensor_version
 from trueloop.usercode.ownership import attributes_read, detaching_lines, layer_place, users_classes
 
-__all__ = ["Fingerprint", "Gradients", "ModuleRuns", "fingerprint", "held_ids", "is_idle_expert", "parameters_of"]
+__all__ = ["Fingerprint", "Gradients", "ModuleRuns", "fingerprint", "held_ids", "is_idle_expert"]
+__all__ += ["is_initial", "parameters_of"]
 
 SUMMED: Final = 1024  # Values of a parameter that are summed to see whether the user writes to it
+FEW_VALUES: Final = 2  # zeros, ones, an identity
+TAILS: Final = 64  # numbers that show the tails of a distribution; fewer say nothing
+UNIFORM: Final = 1.9  # largest number over the root mean square: sqrt(3) if uniform, above 2 for 64 normal numbers
 OUTPUTS: Final = 16  # Tensors of a model's output whose graph is walked
 
 
@@ -41,6 +45,15 @@ def fingerprint(parameter: Tensor) -> Fingerprint:
     if not is_plain(parameter) or parameter.is_meta or not parameter.is_floating_point():
         return Fingerprint(tensor_version(parameter), 0.0)  # reading a shard would make other processes wait
     return Fingerprint(tensor_version(parameter), float(parameter.detach().reshape(-1)[:SUMMED].double().sum()))
+
+
+@torch.no_grad()
+def is_initial(parameter: Tensor) -> bool:
+    """Constant or uniformly distributed numbers, as PyTorch's layers begin: training gives a weight longer tails."""
+    numbers = evenly_spaced(parameter.detach().reshape(-1), SUMMED).double()
+    if len(torch.unique(numbers)) <= FEW_VALUES or len(numbers) < TAILS:
+        return True
+    return float(numbers.abs().max()) <= UNIFORM * float(numbers.square().mean().sqrt())
 
 
 def is_idle_expert(model: nn.Module, name: str, had: set[str]) -> bool:

@@ -75,6 +75,7 @@ class BootstrappedTargetsObserver(Observer):
         self._values: dict[int, _Value] = {}
         self._inputs: list[list[float]] = []  # marks of the rows of the input, of each call of a model
         self._memory: list[int] = []  # address of that input
+        self._models: list[int] = []  # number of its model
         self._trained: list[int] = []  # calls with a graph
         self._sums: dict[int, tuple[weakref.ref[Tensor], _Target]] = {}
         self._targets: list[_Target] = []  # sums that a prediction was compared with
@@ -99,6 +100,8 @@ class BootstrappedTargetsObserver(Observer):
             fits = isinstance(given, Tensor) and given.ndim >= 2 and _is_read(given)
             self._inputs.append(row_marks(given.flatten(1)) if fits and isinstance(given, Tensor) else [])
             self._memory.append(given.data_ptr() if fits and isinstance(given, Tensor) else 0)
+            known = self.objects.model(call.module)
+            self._models.append(-1 if known is None else known.number)
             if call.grad:
                 self._trained.append(len(self._inputs) - 1)
 
@@ -214,7 +217,7 @@ class BootstrappedTargetsObserver(Observer):
             same = any(self._inputs[n] == rows and self._memory[n] != memory for n in others)
             names = tuple(dict.fromkeys(name for name, _ in unread))
             self.emit(TargetsBootstrapped, target.place, target.rows, target.discount, names,
-                      unread[0][1] if unread else 0.0, same)  # fmt: skip
+                      unread[0][1] if unread else 0.0, same, self._models[target.call])  # fmt: skip
 
 
 def _are_apart(rewards: Tensor, marked: Tensor) -> bool:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from trueloop.event import HiddenPart, HiddenPartInTrainMode, LooseTensor, ModelExamined, Place
+from trueloop.measure.graph import has_lost_leaves
 from trueloop.measure.model import drops, keeps_statistics
 from trueloop.measure.tensors import memory_of
 from trueloop.observers.observer import Observer
@@ -173,19 +174,22 @@ class ModelStructureObserver(Observer):
         trains = any(id(p) in held for p in root.parameters())
         for module in root.modules():
             for attribute, value in vars(module).items():
-                if type(value) is not Tensor or not value.is_floating_point() or not value.dim() or value.grad_fn:
+                if type(value) is not Tensor or not value.is_floating_point() or not value.dim():
+                    continue
+                computed = value.grad_fn is not None
+                if computed and not has_lost_leaves(value):
                     continue
                 if id(value) in held or memory_of(value) in storages or _is_criterion(module):
                     continue
-                if value.device.type != "cpu":
+                if value.device.type != "cpu" and not computed:
                     continue  # the user moved it
                 if not trains and not value.requires_grad:
                     continue  # a fixed critic: this run saves no weights that go with the tensor
-                place, used = _constant_of_class(module, attribute)
+                place, used = _constant_of_class(module, attribute, computed)
                 if place is not None:
                     rebuilt = attribute in self._rebuilt.get(module, ())
                     cls, shape, trains_it = type(module).__name__, tuple(value.shape), value.requires_grad
-                    yield LooseTensor(cls, attribute, shape, used, rebuilt, trains_it, place)
+                    yield LooseTensor(cls, attribute, shape, used, rebuilt, trains_it, place, computed)
 
 
 def _is_criterion(module: nn.Module) -> bool:
@@ -249,14 +253,15 @@ def _hidden_part(owner: nn.Module, name: str, value: object, part: _Part, held: 
     )
 
 
-def _constant_of_class(module: nn.Module, attribute: str) -> tuple[Place | None, bool]:
-    """(line that creates the tensor in the constructor, is it read elsewhere?). No line for a cache, or a moved one."""
+def _constant_of_class(module: nn.Module, attribute: str, computed: bool) -> tuple[Place | None, bool]:
+    """(line that creates the tensor in the constructor, is it read elsewhere?). No line for a cache, or a moved one:
+    one computed from a parameter was perhaps meant to be moved, and has lost it by that."""
     made: Place | None = None
     used = False
     for source, method, node in _mentions(module, attribute):
         if isinstance(node.ctx, ast.Store):
             statement = source.statement(node.lineno)
-            if method.name != "__init__" or statement is None or _names_device(statement):
+            if method.name != "__init__" or statement is None or (_names_device(statement) and not computed):
                 return None, False
             made = made or source.place(statement, method.name)
         elif method.name != "__init__":

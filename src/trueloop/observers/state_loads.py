@@ -1,18 +1,21 @@
 """What `load_state_dict` brings to a model: which keys match, and whether the weights are alive."""
 
 import weakref
+from collections import Counter
 from collections.abc import Mapping
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from trueloop.event import StateMatched
+from trueloop.event import Place, StateMatched
+from trueloop.measure.parameters import parameters_of
 from trueloop.measure.tensors import evenly_spaced, is_plain, is_readable
 from trueloop.observers.observer import Observer
-from trueloop.taps.calls import FileRead, StateLoad
+from trueloop.taps.calls import FileRead, StateLoad, StateSave, StateTaken, StepCall
 from trueloop.taps.checkpoint_contents import weights_in
+from trueloop.torch_private.tensors import tensor_version
 
 __all__ = ["StateLoadsObserver"]
 
@@ -21,6 +24,16 @@ MATRICES: Final = 64  # of one load
 NUMBERS: Final = 4096  # elements of a weight that are read
 REMEMBERED: Final = 4096  # tensors of one file
 SMALLEST: Final = 16  # elements
+TAKES: Final = 8  # of each line that takes a state
+KEYS: Final = 64  # of a state of a trained model
+
+
+class _Source(NamedTuple):
+    """The state of a trained model, until something of it is used."""
+
+    tensor: weakref.ref[Tensor]  # its first, which lives as long as the state
+    model: str
+    shapes: dict[str, tuple[int, ...]]
 
 
 class StateLoadsObserver(Observer):
@@ -31,6 +44,38 @@ class StateLoadsObserver(Observer):
         self._read = False
         self._unused: dict[int, weakref.ref[Tensor]] = {}
         """Tensors of the latest file, until one of them is loaded."""
+        self._stepped: dict[int, weakref.ref[Tensor]] = {}
+        self._takes: Counter[Place | None] = Counter()
+        self._sources: dict[int, _Source] = {}
+        self._versions: weakref.WeakKeyDictionary[nn.Module, int] = weakref.WeakKeyDictionary()
+        """Of the tensors of a model, added up, when its state was taken."""
+
+    def state_taken(self, taken: StateTaken) -> None:
+        self._takes[taken.place] += 1
+        if self._takes[taken.place] > TAKES:
+            return
+        module, tensors = taken.module, {k: v for k, v in taken.state.items() if is_plain(v)}
+        self._versions[module] = sum(map(tensor_version, tensors.values()))
+        if tensors and self._has_steps(module):
+            first, known = next(iter(tensors.values())), self._sources
+            key = id(first)
+            ref = weakref.ref(first, lambda _: known.pop(key, None))
+            shapes = {name: tuple(tensor.shape) for name, tensor in islice(tensors.items(), KEYS)}
+            known[key] = _Source(ref, type(module).__name__, shapes)
+
+    def step_started(self, call: StepCall) -> None:
+        if call.index == 0:
+            for parameter in parameters_of(call.optimizer):
+                if (known := self._stepped.get(id(parameter))) is None or known() is not parameter:
+                    self._stepped[id(parameter)] = weakref.ref(parameter)
+
+    def _has_steps(self, module: nn.Module) -> bool:
+        """One of its parameters is or was in an optimizer that has stepped, which may be gone."""
+        known = ((self._stepped.get(id(parameter)), parameter) for parameter in module.parameters())
+        return any(ref is not None and ref() is parameter for ref, parameter in known)
+
+    def state_saving(self, save: StateSave) -> None:
+        self._sources.clear()  # it may have been meant for the file
 
     def file_read(self, read: FileRead) -> None:
         tensors = list(islice(weights_in(read.value), REMEMBERED))
@@ -54,6 +99,13 @@ class StateLoadsObserver(Observer):
         matched = [key for key in given if key in own]
         prefix, better = _prefix(given, own, len(matched))
         itself = bool(given) and all(key in own and _same(given[key], own[key]) for key in given)
+        # `own[key].copy_(value)` before the load has brought the value
+        untouched = self._versions.get(module) == sum(tensor_version(t) for t in given.values() if is_plain(t))
+        source, source_key = "", ""
+        if not given or (itself and untouched):
+            source, source_key = self._unused_source(module, own)
+        else:
+            self._sources.clear()
         matrices = [given[key] for key in matched if _is_matrix(given[key])][:MATRICES]
         constant, nonfinite = _dead(matrices)
         self.emit(
@@ -72,9 +124,20 @@ class StateLoadsObserver(Observer):
             constant,
             nonfinite,
             self._read,
-            unused and itself and self.bus.step == 0,
+            unused and itself and untouched and self.bus.step == 0,
             itself and not self._is_trained(module),
+            source,
+            source_key,
         )
+
+    def _unused_source(self, module: nn.Module, own: Mapping[str, Tensor]) -> tuple[str, str]:
+        """A trained model, whose state the script still holds, and of which a weight fits into this untrained one."""
+        fitting = {tuple(tensor.shape) for tensor in own.values() if tensor.ndim >= 2}
+        for source in tuple(self._sources.values()):
+            fits = any(shape in fitting for shape in source.shapes.values())
+            if source.tensor() is not None and fits and not self._has_steps(module):
+                return source.model, next((key for key in source.shapes if key not in own), "")
+        return "", ""
 
     def _is_trained(self, module: nn.Module) -> bool:
         ids = {id(parameter) for parameter in module.parameters()}

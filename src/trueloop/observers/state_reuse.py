@@ -1,11 +1,12 @@
-"""State dicts that are kept, and used after the weights they share have changed.
+"""State dicts and detached weights that are kept, and used after the weights they share have changed.
 
-`state_dict()` returns the weights themselves, not copies. A few of its tensors are remembered, weakly, with their
-version, which is shared with the weight: a later step changes it.
+`state_dict()` and `detach()` return the weights themselves, not copies. A few of the tensors are remembered, weakly,
+with their version, which is shared with the weight: a later step changes it.
 """
 
 import weakref
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from torch import Tensor, nn
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from trueloop.event import Place, StateReused, StatesKept
 from trueloop.measure.tensors import is_plain, memory_of, tensors_in
 from trueloop.observers.observer import Observer
-from trueloop.taps.calls import StateLoad, StateSave, StateTaken
+from trueloop.taps.calls import AliasCopied, StateLoad, StateSave, StateTaken, StepCall, WeightDetached
 from trueloop.torch_private.tensors import tensor_version
 
 __all__ = ["StateReuseObserver"]
@@ -33,10 +34,24 @@ class _Taken(NamedTuple):
     first: bool = False  # the first of its state
 
 
+@dataclass(slots=True)
+class _Alias:
+    """A detached weight."""
+
+    ref: weakref.ref[Tensor]
+    version: int
+    step: int
+    place: Place
+    after: tuple[int, int] = (-1, 0)  # the latest step that was seen, and the version at its end
+
+
 class StateReuseObserver(Observer):
     emits = (StateReused, StatesKept)
 
     def prepare(self) -> None:
+        self._aliases: dict[int, _Alias] = {}
+        self._reported: set[Place] = set()
+        """Lines whose detached weights were reported."""
         self._taken: dict[int, _Taken] = {}
         self._kept: set[Place | None] = set()
         """Lines whose states were reported."""
@@ -68,9 +83,53 @@ class StateReuseObserver(Observer):
         self._look_for_kept(None, KEPT - 1)
         if isinstance(load.state, dict):
             self._look(load.state.values(), load, load.module)
+            self._look_at_aliases(load)
 
     def state_saving(self, save: StateSave) -> None:
         self._look(tensors_in(save.value), save)
+
+    # -- detached weights --
+
+    def weight_detached(self, call: WeightDetached) -> None:
+        taken = self._taken.get(id(call.tensor))
+        if isinstance(call.tensor, nn.Parameter) or (taken is not None and taken.ref() is call.tensor):
+            key, known = id(call.alias), self._aliases
+            ref = weakref.ref(call.alias, lambda _: known.pop(key, None))
+            known[key] = _Alias(ref, tensor_version(call.alias), self.bus.step, call.place)
+
+    def step_ended(self, call: StepCall) -> None:
+        for alias in tuple(self._aliases.values()):
+            if (tensor := alias.ref()) is not None:
+                alias.after = (self.bus.step + 1, tensor_version(tensor))
+
+    def alias_copied(self, call: AliasCopied) -> None:
+        alias = self._outdated(call.alias)
+        if alias is not None and memory_of(call.target) == memory_of(call.alias):
+            self._report(alias, "copy", call.place, 1, 1)
+
+    def _look_at_aliases(self, load: StateLoad) -> None:
+        given = [tensor for tensor in load.state.values() if is_plain(tensor)] if self._aliases else []
+        for tensor in given:
+            alias = self._outdated(tensor)
+            if alias is not None and _shared([tensor], load.module):
+                self._report(alias, "load", load.place, _shared(given, load.module), len(given))
+                return
+
+    def _outdated(self, tensor: Tensor) -> _Alias | None:
+        """A weight that was detached some steps ago, and has changed since. Not one that was written to after the
+        latest step: then its line may mean the weights themselves, and write through it."""
+        alias = self._aliases.get(id(tensor))
+        if alias is None or alias.ref() is not tensor or alias.step >= self.bus.step:
+            return None
+        version, (step, after) = tensor_version(tensor), alias.after
+        return None if version == alias.version or (step == self.bus.step and version != after) else alias
+
+    def _report(self, alias: _Alias, use: Literal["load", "copy"], place: Place | None, shared: int, of: int) -> None:
+        if alias.place not in self._reported:
+            self._reported.add(alias.place)
+            self.emit(StateReused, alias.place, use, place, alias.step, shared, of, "detach")
+
+    # -- state dicts that are used --
 
     def _look(self, tensors: Iterable[object], use: StateLoad | StateSave, into: nn.Module | None = None) -> None:
         """Is one of them from an earlier state dict, with a weight that has changed since?"""

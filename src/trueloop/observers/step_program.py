@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from trueloop.event import ModelUse, Operation, Option, StepProgram, Value
-from trueloop.measure.parameters import Fingerprint, fingerprint
+from trueloop.measure.parameters import Fingerprint, fingerprint, is_initial
 from trueloop.measure.tensors import is_plain, is_readable, mean_of, memory_of, tensors_in
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import BackwardCall, BatchDrawn, ModuleCall, OperationCall, ProgramStart, StateLoad
@@ -57,6 +57,7 @@ class StepProgramObserver(Observer):
         self._initial: dict[int, tuple[weakref.ref[Tensor], Fingerprint]] = {}  # of parameters that no optimizer holds
         self._elsewhere: set[int] = set()
         self._held: set[int] = set()
+        self._behind: dict[int, bool] = {}  # by model: its first call had inputs with a graph
 
     # -- where tensors come from --
 
@@ -99,6 +100,11 @@ class StepProgramObserver(Observer):
         )
 
     def module_call_started(self, call: ModuleCall) -> None:
+        known = self.objects.model(call.module)
+        if known is not None and known.number not in self._behind:
+            given = (*tensors_in(call.args, 64), *tensors_in(call.kwargs, 64))
+            seen = known.first_step == self.bus.step
+            self._behind[known.number] = seen and call.grad and any(t.grad_fn is not None for t in given)
         if self._program is not None:
             self._inputs = self._input_values(self._program, call)
 
@@ -109,7 +115,8 @@ class StepProgramObserver(Observer):
         outputs = tuple(self._value(self._program, tensor) for tensor in tensors_in(call.output, 64))
         number, name = known.number, known.name
         inputs = self._input_values(self._program, call) if self._inputs is None else self._inputs
-        self._program.models.append(ModelUse(number, name, inputs, outputs, call.place, call.training, call.grad))
+        self._program.models.append(ModelUse(number, name, inputs, outputs, call.place, call.training, call.grad,
+                                       self._behind.get(number, False)))  # fmt: skip
 
     def _input_values(self, program: _Program, call: ModuleCall) -> tuple[int, ...]:
         return tuple(self._value(program, t) for t in (*tensors_in(call.args, 64), *tensors_in(call.kwargs, 64)))
@@ -142,7 +149,9 @@ class StepProgramObserver(Observer):
             return entry[1]
         if isinstance(tensor, nn.Parameter):
             number = self._add(program, tensor, "parameter", False, self.objects.name_of(tensor))
-            program.values[number] = replace(program.values[number], trainer=self._trainer(tensor))
+            trainer = self._trainer(tensor)
+            initial = trainer == "nobody" and is_initial(tensor)
+            program.values[number] = replace(program.values[number], trainer=trainer, initial=initial)
             return number
         if id(tensor) in self._buffers:
             return self._add(program, tensor, "buffer", False, self._buffers[id(tensor)])

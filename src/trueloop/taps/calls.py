@@ -36,7 +36,16 @@ __all__ += [
 ]
 __all__ += ["ModeChange", "ModuleCall", "ModuleMove", "NanReplaced", "OperationCall", "ParameterSet"]
 __all__ += ["PredictionCompared", "ProgramStart", "Restored", "RunEnd", "ScalerStep", "ScalerUpdate", "ScheduleCall"]
-__all__ += ["StateLoad", "StateSave", "StateTaken", "StepCall", "UnscaleCall", "tensors_in"]
+__all__ += [
+    "AliasCopied",
+    "StateLoad",
+    "StateSave",
+    "StateTaken",
+    "StepCall",
+    "UnscaleCall",
+    "WeightDetached",
+    "tensors_in",
+]
 
 
 TRANSFER_WINDOWS: Final = (range(4, 16), range(32, 44))
@@ -93,6 +102,22 @@ class DetachCall(NamedTuple):
     function: str  # detach, item, tolist or numpy
     tensor: Tensor
     place: Place
+
+
+class WeightDetached(NamedTuple):
+    """The user detached a trained parameter, or a value of a state dict; the first ones of a line in each step."""
+
+    tensor: Tensor
+    alias: Tensor  # the result, which shares its memory
+    place: Place
+
+
+class AliasCopied(NamedTuple):
+    """A result of `WeightDetached` is about to be copied into a tensor, by `copy_`."""
+
+    target: Tensor
+    alias: Tensor
+    place: Place | None
 
 
 class PredictionCompared(NamedTuple):
@@ -382,6 +407,8 @@ TOPICS: Final = (
     "criterion_ended",  # ModuleCall
     "loss_called",  # LossCall
     "tensor_detached",  # DetachCall: on deep steps
+    "weight_detached",  # WeightDetached
+    "alias_copied",  # AliasCopied
     "prediction_compared",  # PredictionCompared: if an observer asked for it
     "decision_made",  # DecisionCall
     "finite_checked",  # FiniteCheck

@@ -41,6 +41,7 @@ from trueloop.taps.state_dict import StateDictTap
 from trueloop.taps.tap import Tap
 from trueloop.taps.train_mode import TrainModeTap
 from trueloop.taps.transfer import TransferTap
+from trueloop.taps.weight_alias import WeightAliasTap
 
 __all__ = ["TapRegistry"]
 
@@ -69,7 +70,7 @@ class TapRegistry:
         every: list[Tap] = [
             FileOpenTap(bus), LoaderInitTap(bus), ModuleMoveTap(bus),
             ModuleTap(bus), LossTap(bus), ActivationTap(bus), DecisionTap(bus), DropoutTap(bus), BackwardTap(bus),
-            ScalerTap(bus),
+            ScalerTap(bus), WeightAliasTap(bus),
             DetachTap(bus), ClipTap(bus), FiniteCheckTap(bus), ScheduleTap(bus), TrainModeTap(bus, self._wake_for),
             StateDictTap(bus),
             ParameterTap(bus), OperationTap(bus), FunctionTap(bus),

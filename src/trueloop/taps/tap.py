@@ -15,7 +15,7 @@ from trueloop.taps.place import UNSEEN
 from trueloop.torch_private.compiler import compiler_callback, hide_from_compiler
 from trueloop.torch_private.torchscript import copy_builtin, forget_builtin
 
-__all__ = ["Patch", "Tap", "is_logged", "is_unwatched", "undone_after"]
+__all__ = ["Patch", "Tap", "is_foreign", "is_logged", "is_unwatched", "undone_after"]
 
 _is_compiling = torch.compiler.is_compiling
 
@@ -96,10 +96,16 @@ def is_unwatched(bus: Bus) -> bool:
     return _is_compiling() or compiler_callback() is not None or bus.ignores()
 
 
+def is_foreign(bus: Bus) -> bool:
+    """The same for a wrapper that publishes even while the taps sleep."""
+    return _is_compiling() or compiler_callback() is not None or bus.is_foreign()
+
+
 def is_logged(bus: Bus) -> bool:
     """Does this call belong to the curve of the run? Also while the taps sleep."""
-    return bus.step_log is not None and not (_is_compiling() or compiler_callback() is not None or bus.is_foreign())
+    return bus.step_log is not None and not is_foreign(bus)
 
 
+hide_from_compiler(is_foreign.__code__)
 hide_from_compiler(is_logged.__code__)
 hide_from_compiler(is_unwatched.__code__)

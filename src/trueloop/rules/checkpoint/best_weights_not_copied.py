@@ -3,36 +3,40 @@
 What it sees
 ------------
 A `state_dict()` that is kept in a variable and then loaded into its model, or saved, after further optimizer steps,
-while its tensors still share memory with the model. Or several results of one `state_dict()` line that are kept at a
-time, for an average of clients or of checkpoints, although they are one and the same memory. Copies, clones and files
-are not affected.
+while its tensors still share memory with the model. Weights that are kept by `detach()`, with or without `.cpu()` on
+the CPU, and then loaded or copied (`copy_`) into themselves after further optimizer steps. Or several results of one
+`state_dict()` line that are kept at a time, for an average of clients or of checkpoints, although they are one and the
+same memory. Copies, clones and files are not affected.
 
 Why it hurts
 ------------
-`state_dict()` does not copy. The "best" weights change with every step, so loading them changes nothing, and the file
-named best contains the last weights: the result is that of the last epoch, however much worse it was. The average of
-states that share one memory is the last of them.
+`state_dict()` and `detach()` do not copy. The "best" weights change with every step, so loading them changes nothing,
+and the file named best contains the last weights: the result is that of the last epoch, however much worse it was. The
+average of states that share one memory is the last of them.
 
 Evidence
 --------
-The step at which `state_dict()` was called, the step and line at which it was used, and how many tensors are shared. Of
-states that are kept together: how many, and the step of the first.
+The step at which `state_dict()` or `detach()` was called, the step and line at which the result was used, and how many
+tensors are shared. Of states that are kept together: how many, and the step of the first.
 
 Use instead
 -----------
     best = copy.deepcopy(model.state_dict())
+    best = {name: p.detach().clone() for name, p in model.named_parameters()}
 
 When it is fine
 ---------------
 Not reported: a state that is saved or loaded at once, copies (`copy.deepcopy`, `clone`), states loaded into another
-model (target networks, averages), states of several models, states read from a file, and a state that replaces the
-earlier one under its name.
+model (target networks, averages), states of several models, states read from a file, a state that replaces the earlier
+one under its name, and detached weights that your code writes to after the latest step: they are the weights on
+purpose.
 """
 
 import ast
+from collections.abc import Iterator
 
 from trueloop.event import Place, StateReused, StatesKept, Stepped
-from trueloop.rules.rule import Findings, Rule, Severity, call_at, facts, plural
+from trueloop.rules.rule import Finding, Findings, Rule, Severity, call_at, facts, on_line, plural
 from trueloop.usercode.source import diff
 
 __all__ = ["BestWeightsNotCopied"]
@@ -43,6 +47,9 @@ class BestWeightsNotCopied(Rule, code="CKP104", severity=Severity.ERROR):
     applies_after = (Stepped,)
 
     def on_state_reused(self, event: StateReused) -> Findings:
+        if event.kept_by == "detach":
+            yield self._detached(event)
+            return
         used = "loaded" if event.use == "load" else "saved"
         shared = "all" if event.shared >= event.tensors else f"{event.shared} of"
         steps = event.step - event.taken_step
@@ -57,6 +64,19 @@ class BestWeightsNotCopied(Rule, code="CKP104", severity=Severity.ERROR):
             diff=_copied(event.place),
         )
 
+    def _detached(self, event: StateReused) -> Finding:
+        used = "copied back" if event.use == "copy" else "loaded"
+        steps = event.step - event.taken_step
+        return self.finding(
+            event,
+            f"The weights kept by `detach()` at step {event.taken_step} were {used} at step {event.step}"
+            f"{on_line(event.use_place, event.place)}, but they share memory with the model and had changed in "
+            f"{plural(steps, 'step')}: nothing was restored.",
+            fix="Keep a copy: `p.detach().clone()`.",
+            evidence=facts(event, "taken_at_step=taken_step used_at=use_place use shared_tensors=shared tensors"),
+            diff=_cloned(event.place),
+        )
+
     def on_states_kept(self, event: StatesKept) -> Findings:
         yield self.finding(
             event,
@@ -66,6 +86,28 @@ class BestWeightsNotCopied(Rule, code="CKP104", severity=Severity.ERROR):
             evidence=facts(event, "states first_step step"),
             diff=_copied(event.place),
         )
+
+
+def _cloned(place: Place | None) -> str:
+    """A clone of what is kept: of the value of a comprehension, or of the result of the call."""
+    source, call = call_at(place, "detach")
+    if call is None:
+        return ""
+    kept = call
+    for parent in source.parents(call):  # v.detach().cpu()
+        if not isinstance(parent, (ast.Attribute, ast.Call)) or call not in _chain(parent):
+            break
+        kept = parent if isinstance(parent, ast.Call) else kept
+    if kept.lineno != kept.end_lineno:
+        return ""
+    return diff(source.path, [source.replacing(kept, f"{source.text(kept)}.clone()")])
+
+
+def _chain(node: ast.expr) -> Iterator[ast.expr]:
+    """The calls and attributes that an expression begins with: those of `a` in `a.b().c`."""
+    while isinstance(node, (ast.Attribute, ast.Call)):
+        yield node
+        node = node.value if isinstance(node, ast.Attribute) else node.func
 
 
 def _copied(place: Place | None) -> str:

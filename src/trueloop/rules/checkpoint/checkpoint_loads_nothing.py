@@ -3,12 +3,15 @@
 What it sees
 ------------
 The keys of a state beside those of the model. With `strict=False` no key matches, or fewer than one in ten of both; or
-the state is empty; or it holds only the model's own weights, although a file was read and nothing of it was used.
+the state is empty; or it holds only the model's own weights, although a file was read and nothing of it was used. The
+same where the state of a trained model was taken in the same script: the untrained model that is loaded gets nothing of
+it, although one of its weights would fit.
 
 Why it hurts
 ------------
-`strict=False` silently skips what does not match. The model trains, or is evaluated, from random weights. The
-usual cause is a prefix: `module.` of DataParallel, `_orig_mod.` of torch.compile, the name of an attribute.
+`strict=False` silently skips what does not match, and so does a filter such as `if key in own`. The model trains, or is
+evaluated, from random weights. The usual cause is a prefix: `module.` of DataParallel, `_orig_mod.` of torch.compile,
+the name of an attribute.
 
 Evidence
 --------
@@ -23,13 +26,13 @@ Use instead
 When it is fine
 ---------------
 Not reported: a part of the model or of the file (a backbone without its head, adapters), as long as one key in ten of
-one side matches.
+one side matches, and values that were copied into the model's state in place before it was loaded.
 """
 
 from typing import Final
 
 from trueloop.event import StateMatched
-from trueloop.rules.rule import Findings, Rule, Severity
+from trueloop.rules.rule import Finding, Findings, Rule, Severity
 
 __all__ = ["CheckpointLoadsNothing"]
 
@@ -50,6 +53,9 @@ class CheckpointLoadsNothing(Rule, code="CKP106", severity=Severity.ERROR):
                 fix="Compare the keys of the file with `model.state_dict().keys()`; remove a prefix where they differ.",
                 evidence=evidence,
             )
+        if event.source and not event.own_weights:
+            yield self._nothing_of_source(event)
+            return
         few = event.matched < FEW * min(event.tensors, event.parameters)
         if event.strict or (event.tensors and not few) or not (event.tensors or event.from_file):
             return
@@ -67,3 +73,15 @@ class CheckpointLoadsNothing(Rule, code="CKP106", severity=Severity.ERROR):
             evidence=evidence,
             severity=Severity.ERROR if event.matched == 0 else Severity.WARNING,
         )
+
+    def _nothing_of_source(self, event: StateMatched) -> Finding:
+        given = f"{event.tensors} tensors, all its own" if event.tensors else "no tensor"
+        keys = f" That state has `{event.source_key}`, the model does not." if event.source_key else ""
+        return self.finding(
+            event,
+            f"`load_state_dict` gives {event.model} {given}: nothing comes from the state of the trained "
+            f"{event.source}.{keys}",
+            fix="Rename the keys of the state to those of the model, and check that some match: `assert matched`.",
+            evidence={"keys": event.tensors, "keys_of_the_model": event.parameters, "source": event.source,
+                      "key": event.source_key},
+        )  # fmt: skip

@@ -3,13 +3,14 @@
 What it sees
 ------------
 The constructor of a module assigns a float tensor to an attribute. Other methods read it, it does not change from step
-to step, and it is in neither `parameters()` nor `buffers()`.
+to step, and it is in neither `parameters()` nor `buffers()`. Also a tensor computed from a parameter that nothing else
+keeps: `nn.Parameter(...) - 1` is not a parameter.
 
 Why it hurts
 ------------
 `.to(device)`, `.half()` and `.double()` do not move a plain tensor, and the `state_dict` does not contain it. On a GPU
 the forward fails or mixes devices. A model loaded from a checkpoint uses a different tensor than in training (random
-features, data statistics).
+features, data statistics). What is computed from a parameter is never trained: the parameter is in no optimizer.
 
 Evidence
 --------
@@ -24,14 +25,15 @@ Use instead
 When it is fine
 ---------------
 Not reported: caches and states that methods assign or write to, tensors moved where they are used (`self.scale.to(x)`)
-or created on the device (`device=`), single values, views of parameters, constants of loss modules, and models without
+or created on the device (`device=`), single values, tensors computed from parameters that a
+module, an optimizer or a variable has, constants of loss modules, and models without
 trained parameters (the frozen network of a style transfer).
 """
 
 import ast
 
 from trueloop.event import LooseTensor, ModelExamined
-from trueloop.rules.rule import Findings, Rule, Severity, facts, statement_at
+from trueloop.rules.rule import Finding, Findings, Rule, Severity, facts, statement_at
 from trueloop.usercode.source import Source, diff, is_self_attribute, prefix_of_layers
 
 __all__ = ["TensorNotABuffer"]
@@ -43,6 +45,9 @@ class TensorNotABuffer(Rule, code="MDL103", severity=Severity.WARNING):
     def on_model_examined(self, event: ModelExamined) -> Findings:
         for tensor in event.loose:
             if not tensor.used or tensor.rebuilt:
+                continue
+            if tensor.computed:
+                yield self._computed(event, tensor)
                 continue
             shape = "x".join(map(str, tensor.shape))
             wrong = "requires a gradient but is not a parameter" if tensor.trainable else "is not a buffer"
@@ -57,6 +62,18 @@ class TensorNotABuffer(Rule, code="MDL103", severity=Severity.WARNING):
                 place=tensor.place,
                 diff=_registered(tensor),
             )
+
+    def _computed(self, event: ModelExamined, tensor: LooseTensor) -> Finding:
+        shape = "x".join(map(str, tensor.shape))
+        return self.finding(
+            event,
+            f"`{tensor.owner}.{tensor.attribute}` ({shape}) is computed from a parameter that nothing else keeps. "
+            "It is no parameter: no optimizer trains it, and the `state_dict` does not contain it.",
+            fix=f"Compute first, then make the parameter: `self.{tensor.attribute} = nn.Parameter(...)` around the "
+            "complete expression.",
+            evidence=facts(tensor, "model owner attribute shape", model=event.name),
+            place=tensor.place,
+        )
 
 
 def _registered(tensor: LooseTensor) -> str:

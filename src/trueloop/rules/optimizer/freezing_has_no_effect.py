@@ -3,7 +3,8 @@
 What it sees
 ------------
 A parameter has an attribute such as `require_grad` (without the s), or a module has `requires_grad`, set to False. Its
-parameters still require gradients, get them, and are held by an optimizer that steps.
+parameters still require gradients, get them, and are held by an optimizer that steps. Every optimizer of the run is
+looked at, on its steps 2, 4, 8 and so on: a pretrained model is frozen for a second one.
 
 Why it hurts
 ------------
@@ -23,7 +24,8 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: parameters that are frozen in a way that works, or that no optimizer updates.
+Not reported: parameters that are frozen in a way that works, or that no optimizer updates. Of an attribute that was
+False while no optimizer updated its weights, nothing is reported later either: you may train them again on purpose.
 """
 
 import ast

@@ -5,7 +5,9 @@ What it sees
 Sampled training steps, operation by operation. A loss is computed from parameters of a module, or from a parameter of
 its own (`nn.Parameter`), and gradients flow to them. No optimizer has ever held any parameter of that module, no
 weights were loaded into it, and no code writes to it. What it computes goes into weights that are trained (an encoder
-before a decoder); or it takes part in the loss together with a target (a loss with parameters of its own).
+before a decoder); or it takes part in the loss together with a target (a loss with parameters of its own); or it is a
+head that takes what a trained model computed, in every call since its first, and its weights are still those of an
+initialization, constant or uniform.
 
 Why it hurts
 ------------
@@ -25,16 +27,16 @@ If it should stay as it is: `encoder.requires_grad_(False)`, which also saves th
 
 When it is fine
 ---------------
-Not reported: modules with loaded weights (a pretrained backbone or perceptual loss), in eval mode, behind the trained
-part (an attacked model, a frozen language model behind a learned prompt), modules of which an optimizer holds a part
-(that is parameters-not-in-optimizer), and parameters that your code updates.
-"""
+Not reported: modules with loaded weights (a pretrained backbone or perceptual loss), in eval mode, behind a trained
+tensor (an attacked model, a language model behind a learned prompt), behind a trained model if they are called with
+data too (a simulator that made the data, a perceptual loss) or hold other values than an initialization, modules of
+which an optimizer holds a part (that is parameters-not-in-optimizer), and parameters that your code updates."""
 
 from typing import Final
 
-from trueloop.event import ParametersAccounted, Place, Stepped, StepProgram
+from trueloop.event import ParametersAccounted, Place, RunEnded, Stepped, StepProgram
 from trueloop.rules.program_view import ProgramView
-from trueloop.rules.rule import Findings, Rule, Severity, plural
+from trueloop.rules.rule import Finding, Findings, Rule, Severity, plural
 
 __all__ = ["ModuleNotInOptimizer"]
 
@@ -49,6 +51,7 @@ class ModuleNotInOptimizer(Rule, code="OPT116", severity=Severity.ERROR):
 
     def __init__(self) -> None:
         self._built: Place | None = None
+        self._heads: dict[int, Finding] = {}  # by model; held back: a head may be trained later, alone
 
     def on_stepped(self, event: Stepped) -> None:
         """A run with steps was checked."""
@@ -59,13 +62,16 @@ class ModuleNotInOptimizer(Rule, code="OPT116", severity=Severity.ERROR):
     def on_step_program(self, event: StepProgram) -> Findings:
         if event.phase != "training" or not event.losses or not event.complete:
             return
-        for model, (name, names, size, place) in _untrained(ProgramView(event)).items():
+        view = ProgramView(event)
+        for model in _trained_now(view) & self._heads.keys():
+            del self._heads[model]
+        for model, (name, names, size, place) in _untrained(view).items():
             seen = self.count(model, tuple(sorted(names)))
             if seen != SAMPLED:
                 continue
             shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
             of = f" of {name}" if name else ""
-            yield self.finding(
+            finding = self.finding(
                 event,
                 f"{shown}{of} ({size:,} values) got gradients in {plural(seen, 'sampled step')}, but belong to no "
                 "optimizer, and nothing else trains or loads them.",
@@ -73,6 +79,14 @@ class ModuleNotInOptimizer(Rule, code="OPT116", severity=Severity.ERROR):
                 evidence={"model": name, "parameters": names[:16], "values": size, "sampled_steps": seen},
                 place=self._built or place,
             )
+            if _is_a_head(view, model):
+                self._heads[model] = finding
+            else:
+                yield finding
+
+    def on_run_ended(self, event: RunEnded) -> Findings:
+        if event.reason == "finished":
+            yield from self._heads.values()
 
 
 def _untrained(view: ProgramView) -> _Found:
@@ -94,7 +108,7 @@ def _untrained(view: ProgramView) -> _Found:
         if not readers or (model >= 0 and (use is None or not use.training or model in partly)):
             continue
         alone = model < 0 and not view.values[index].name
-        if not (alone or _goes_into(view, index, trained) or _is_a_loss(view, model)):
+        if not (alone or _goes_into(view, index, trained) or _is_a_loss(view, model) or _is_a_head(view, model)):
             continue
         name = use.name if use is not None else ""
         label = view.values[index].name or f"an `nn.Parameter` of shape {list(view.values[index].shape)}"
@@ -140,3 +154,24 @@ def _is_a_loss(view: ProgramView, model: int) -> bool:
         if any(learned) and not all(learned) and view.values[use.outputs[0]].shape == ():
             return True
     return False
+
+
+def _is_a_head(view: ProgramView, model: int) -> bool:
+    """A model with initial weights that has only ever been called with what a trained model computed."""
+    own = _parameters(view, model)
+    if not all(view.values[i].initial for i in own) or not any(len(view.values[i].shape) > 1 for i in own):
+        return False
+    trained = {i for i, v in enumerate(view.values) if v.trainer == "optimizer" and v.name}
+    uses = [use for use in view.program.models if use.model == model]
+    return all(
+        use.always_behind and any(not trained.isdisjoint(view.behind(index)) for index in use.inputs) for use in uses
+    )
+
+
+def _parameters(view: ProgramView, model: int) -> set[int]:
+    return {i for o in view.operations if o.model == model for i in o.inputs if view.values[i].origin == "parameter"}
+
+
+def _trained_now(view: ProgramView) -> set[int]:
+    """Models of which something trains a parameter."""
+    return {o.model for o in view.operations for i in o.inputs if view.values[i].trainer in ("optimizer", "elsewhere")}

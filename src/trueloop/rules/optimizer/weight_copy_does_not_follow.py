@@ -6,6 +6,7 @@ Sampled steps, operation by operation. Your code updates tensors from trained we
 average, a target network, a teacher. Measured is what the update does, however it is written:
 
 - the copy shares its memory with the weights, so each update averages a weight with itself;
+- a model that bootstraps targets (`reward + discount * value`) shares its memory with the trained model, all of it;
 - each update moves the copy away from the weights;
 - the update leaves the copy exactly as it was, or covers less than a sixteenth of the distance in the whole run;
 - the copy is evaluated after the last step, and most of it is still the initial weights;
@@ -13,7 +14,8 @@ average, a target network, a teacher. Measured is what the update does, however 
 
 Why it hurts
 ------------
-An average that shares memory averages nothing, and shrinks or changes the weights that are being trained. One that
+A target network that shares memory changes with every step: it is not there. An average that shares memory averages
+nothing, and shrinks or changes the weights that are being trained. One that
 moves away grows without bound. One that stays is the random initialization: evaluation, targets and saved weights are
 those of an untrained model.
 
@@ -27,18 +29,33 @@ Use instead
     for name, p in model.named_parameters():
         shadow[name].lerp_(p.detach(), 1 - decay)
 
+    target.load_state_dict(online.state_dict())      # copies; `t.data = o.data` does not
+
 When it is fine
 ---------------
 Not reported: copies that follow by any share and are not what is evaluated in the end (targets of a training, keys of
 contrastive learning), runs that load weights or change them little (fine-tuning), a decay that starts low, tensors that
 are not close to the weights when first seen (momentum, importance weights), copies that are replaced now and then as a
-whole, and updates that make a new tensor.
+whole, updates that make a new tensor, target networks that share a part of the trained model, and models that
+share their memory with it and compute no targets (the same weights in eval mode, or for acting).
 """
 
 import ast
+from collections.abc import Iterator
 from typing import Final
 
-from trueloop.event import CopyEvaluatedLast, Place, RunEnded, StateMatched, Stepped, WeightCopies
+from trueloop.event import (
+    CopyEvaluatedLast,
+    ModelUse,
+    Place,
+    RunEnded,
+    StateMatched,
+    Stepped,
+    StepProgram,
+    TargetsBootstrapped,
+    WeightCopies,
+)
+from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Finding, Findings, Rule, Severity, on_line, plural
 from trueloop.usercode.source import source_of
 
@@ -63,6 +80,25 @@ class WeightCopyDoesNotFollow(Rule, code="OPT120", severity=Severity.ERROR):
         self._looks: list[WeightCopies] = []
         self._evaluated: CopyEvaluatedLast | None = None
         self._loaded = False
+        self._bootstrapped: set[int] = set()  # models whose values are in targets
+
+    def on_targets_bootstrapped(self, event: TargetsBootstrapped) -> None:
+        self._bootstrapped.add(event.model)
+
+    def on_step_program(self, event: StepProgram) -> Findings:
+        if event.phase != "training" or not self._bootstrapped:
+            return
+        for target, trained, count in _shared_targets(ProgramView(event)):
+            if target.model in self._bootstrapped and self.count("target", target.model) == 1:
+                yield self.finding(
+                    event,
+                    f"{target.name}, whose values are in the targets, shares the memory of all its "
+                    f"{plural(count, 'parameter')} with the trained {trained.name}: it changes with every step.",
+                    fix="Copy the values: `t.data.copy_(o.data)`, or `target.load_state_dict(online.state_dict())`.",
+                    evidence={"model": target.name, "trained": trained.name, "parameters": count,
+                              "called": target.place},
+                    place=_assigned_data(target.place),
+                )  # fmt: skip
 
     def on_stepped(self, event: Stepped) -> None:
         """A run with steps was checked."""
@@ -149,6 +185,42 @@ class WeightCopyDoesNotFollow(Rule, code="OPT120", severity=Severity.ERROR):
             fix="Write the result into the copy: `copy.lerp_(weight, 1 - decay)` or `copy.copy_(...)`.",
             evidence={"copies": event.copies, "weight": event.weight, "steps": steps, "distance": event.distance},
         )
+
+
+def _shared_targets(view: ProgramView) -> Iterator[tuple[ModelUse, ModelUse, int]]:
+    """Models that are called without a graph, in the memory of a trained model, with parameters of
+    their own; that model, and how many parameters."""
+    for target in view.program.models:
+        own = _parameters(view, target)
+        if target.grad or not own:
+            continue
+        for trained in view.program.models:
+            others = _parameters(view, trained)
+            if not trained.grad or trained.model == target.model or not own.isdisjoint(others):
+                continue
+            memories = {view.values[i].memory for i in others if view.values[i].trainer == "optimizer"}
+            if all(view.values[i].memory in memories for i in own):
+                yield target, trained, len(own)
+                break
+
+
+def _parameters(view: ProgramView, use: ModelUse) -> set[int]:
+    reading = (operation for operation in view.operations if operation.model == use.model)
+    return {index for operation in reading for index in operation.inputs if view.values[index].origin == "parameter"}
+
+
+def _assigned_data(place: Place | None) -> Place | None:
+    """The only line of the file that assigns to the `.data` of a tensor; otherwise the place itself."""
+    if place is None:
+        return None
+    source = source_of(place.path)
+    lines = [
+        node
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Assign)
+        and any(isinstance(target, ast.Attribute) and target.attr == "data" for target in node.targets)
+    ]
+    return source.place(lines[0], place.function) if len(lines) == 1 else place
 
 
 def _copies(count: int) -> str:
