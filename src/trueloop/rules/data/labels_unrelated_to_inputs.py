@@ -35,11 +35,11 @@ When it is fine
 ---------------
 Not reported: fewer than 200 rows on a side (140 in training, where nothing predicts the targets on either side), far
 fewer training rows than evaluation rows, noisy labels as long as they can be predicted better than by chance, tasks
-that change from batch to batch (meta-learning), targets that predictable evaluated ones contradict where the loss
-weighs or picks single rows (annotators of different trust, the rows of small loss), and, where neither side can be predicted: inputs that look like random
-draws (`torch.randn`), models with several inputs, evaluations in the first half of the run, and, with fewer than 300
-rows, models that have not learned their training rows either. Training on random labels on purpose is reported: allow
-it there.
+that change from batch to batch (meta-learning), and, where only evaluated targets can be predicted: losses that give
+single rows a weight, or pick some (annotators of different trust, the rows of small loss). Where neither side can be
+predicted: inputs that look like random draws (`torch.randn`), models with several inputs, evaluations in the first half
+of the run, and, with fewer than 300 rows, models that have not learned their training rows either. Training on random
+labels on purpose is reported: allow it there.
 """
 
 import math
