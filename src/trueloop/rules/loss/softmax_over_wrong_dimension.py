@@ -4,10 +4,11 @@ What it sees
 ------------
 In a recorded step, the `softmax` or `log_softmax` of a prediction runs over the dimension of the samples, or over the
 height or width of a convolution's output, and the result is used as probabilities of classes in dimension 1: for an
-`argmax(1)`, for a loss with class numbers, or against a one-hot target. Or its result goes into `nll_loss`, or into a
-`gather` of class numbers, perhaps after a mean over time or a transpose, and the softmax ran over another dimension
-than the one that the loss reads as classes. Or a table of attention among the positions of one sequence or graph is
-normalized over its second-last dimension, and a product sums over its last one.
+`argmax(1)`, for a loss with class numbers, against a one-hot target, or as the log-weights of a mixture (a
+`logsumexp(dim=1)` of their sum with other scores). Or its result goes into `nll_loss`, or into a `gather` of class
+numbers, perhaps after a mean over time or a transpose, and the softmax ran over another dimension than the one that the
+loss reads as classes. Or a table of attention among the positions of one sequence or graph is normalized over its
+second-last dimension, and a product sums over its last one.
 
 Why it hurts
 ------------
@@ -35,6 +36,7 @@ from typing import Final
 
 from trueloop.event import Operation, StepProgram
 from trueloop.event.operation_names import (
+    ADDITIONS,
     CLAMPS,
     CONVOLUTIONS,
     ELEMENTWISE,
@@ -174,13 +176,22 @@ def _gives_classes(view: ProgramView, value: int) -> bool:
             return False
         value = waiting.pop(0)
         for reader in view.readers.get(value, []):
-            if _reads_classes(view, reader, value):
+            if _reads_classes(view, reader, value) or _mixes(view, reader):
                 return True
             alone = reader.name in ELEMENTWISE and len(reader.inputs) == 1
             if (reader.name in _PASSES or alone) and reader.inputs[0] == value:
                 waiting += [output for output in reader.outputs if output not in seen]
                 seen.update(reader.outputs)
     return False
+
+
+def _mixes(view: ProgramView, reader: Operation) -> bool:
+    """`logsumexp(log_weights + log_densities, dim=1)`"""
+    if reader.name not in ADDITIONS or len(reader.inputs) != 2 or not view.learned.issuperset(reader.inputs):
+        return False
+    if len({view.values[index].shape for index in reader.inputs}) > 1:
+        return False
+    return any(r.name == "logsumexp" and view.dim_of(r) == 1 for r in view.readers.get(reader.outputs[0], []))
 
 
 def _reads_classes(view: ProgramView, reader: Operation, value: int) -> bool:
