@@ -183,6 +183,7 @@ class TargetsSummarized(Event):
     evaluation: Labels | None
     calls: int
     read_calls: int = 0  # of `calls`: those whose targets were read
+    places: bool = False  # they are places in the batch, as of in-batch negatives, and not classes
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ class LossComputed(Event):
     target_rows_sum_to_one: bool | None  # for targets of the shape of the input; None: does not apply
     target_used_as_class: bool  # compared with an argmax or rounded prediction, or class ids of another loss
     ignore_index: int | None
+    log_target: bool = False  # kl_div was told that its target holds log-probabilities
 
 
 @dataclass(frozen=True, slots=True)

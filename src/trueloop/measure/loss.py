@@ -37,6 +37,7 @@ class LossInputs(NamedTuple):
     target: Tensor
     reduction: str
     ignore: Any = None
+    log_target: bool = False
 
 
 @torch.no_grad()
@@ -79,6 +80,7 @@ def loss_computed(
         target_rows_sum_to_one=values.target_rows_sum_to_one,
         target_used_as_class=False,
         ignore_index=inputs.ignore,
+        log_target=inputs.log_target,
     )
 
 

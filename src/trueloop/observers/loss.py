@@ -86,7 +86,8 @@ class LossObserver(Observer):
     def _facts(self, loss: LossCall, call: int) -> LossComputed | None:
         ignored = loss.options.get("ignore_index", -100 if loss.function in CLASS_LOSSES else None)
         reduction = str(loss.options.get("reduction", "mean"))
-        inputs = LossInputs(loss.function, loss.input, loss.target, reduction, ignored)
+        log_target = loss.options.get("log_target") is True
+        inputs = LossInputs(loss.function, loss.input, loss.target, reduction, ignored, log_target)
         grad = loss.output.requires_grad
         return loss_computed(inputs, _activation_of, step=self.bus.step, place=loss.place, call=call, grad=grad)
 

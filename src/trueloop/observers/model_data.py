@@ -262,9 +262,9 @@ class ModelDataObserver(Observer):
             evaluated = targets.counted("evaluation") or self._compared.get(model, [])
             labels = [_labels(targets.counted("training")), _labels(evaluated)]
             if any(labels):
-                counts = targets.calls
+                counts, places = targets.calls, any(_are_places(calls) for calls in targets.values.values())
                 self.emit(TargetsSummarized, place, model, targets.function, labels[0], labels[1],
-                          counts["training"], targets.read)  # fmt: skip
+                          counts["training"], targets.read, places)  # fmt: skip
 
     def _compare_answers(self) -> None:
         for (model, phase), evaluated in self._answers.items():
@@ -505,6 +505,19 @@ def _most_common(rows: Tensor) -> tuple[tuple[int, float] | None, int]:
     values, counts = torch.unique(kept, return_counts=True)
     best = int(counts.argmax())
     return (int(values[best]), counts[best].item() / kept.numel()), len(torch.unique(flat))
+
+
+def _are_places(calls: list[Tensor]) -> bool:
+    """Each call has every number once: a permutation of its rows, or the same numbers in each call of a size."""
+    first: dict[int, Tensor] = {}
+    for values in calls:
+        size = len(values)
+        if values.dtype.is_floating_point or len(torch.unique(values)) < size:
+            return False
+        same = torch.equal(first.setdefault(size, values), values) and len(calls) > 1
+        if not same and bool((values.sort().values != torch.arange(size, device=values.device)).any()):
+            return False
+    return any(size > 1 for size in first)
 
 
 def _labels(values: list[Tensor]) -> Labels | None:

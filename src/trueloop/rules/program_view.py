@@ -173,7 +173,8 @@ class ProgramView:
             if maker.name == "__getitem__" and self._picks_rows(maker):
                 return 0
             source = maker.inputs[0]
-            if maker.name in _ROWWISE or (maker.name in ELEMENTWISE and self._same_shape(source, value)):
+            cut = maker.name in ("chunk", "split") and self.values[source].shape[:1] == self.values[value].shape[:1]
+            if cut or maker.name in _ROWWISE or (maker.name in ELEMENTWISE and self._same_shape(source, value)):
                 value = source
                 continue
             if maker.name in ELEMENTWISE and len(maker.inputs) > 1 and self._same_shape(maker.inputs[1], value):

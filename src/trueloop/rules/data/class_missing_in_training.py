@@ -21,8 +21,9 @@ Split at random or by class (stratified), and compare `train_labels.unique()` wi
 When it is fine
 ---------------
 Not reported: fewer than 200 training labels, fewer than 5 labels of the class, rare classes, more than 50 classes, and
-runs of which not every training label was read (on a device, on unwatched steps, or more than 100,000). In zero-shot
-learning this is the task: allow it there.
+runs of which not every training label was read (on a device, on unwatched steps, or more than 100,000), and labels
+that are places in the batch (`torch.arange(len(scores))`, as with in-batch negatives). In zero-shot learning this is
+the task: allow it there.
 """
 
 from collections import Counter
@@ -52,7 +53,8 @@ class ClassMissingInTraining(Rule, code="DAT122", severity=Severity.WARNING):
     def on_targets_summarized(self, event: TargetsSummarized) -> None:
         if event.function not in CLASS_LOSSES:
             return
-        if event.calls and (event.read_calls < event.calls or not (event.training and event.training.classes)):
+        unread = event.read_calls < event.calls or not (event.training and event.training.classes)
+        if event.places or (event.calls and unread):
             self._unread.add(event.model)
         elif event.training is not None:
             self._trained.setdefault(event.model, Counter()).update(dict(event.training.classes))

@@ -35,16 +35,19 @@ When it is fine
 ---------------
 Not reported: fewer than 200 rows on a side (140 in training, where nothing predicts the targets on either side), far
 fewer training rows than evaluation rows, noisy labels as long as they can be predicted better than by chance, tasks
-that change from batch to batch (meta-learning), and, where neither side can be predicted: inputs that look like random
-draws (`torch.randn`), models with several inputs, evaluations in the first half of the run, and, with fewer than 300
-rows, models that have not learned their training rows either. Training on random labels on purpose is reported: allow
-it there.
+that change from batch to batch (meta-learning), and, where only evaluated targets can be predicted: losses that give
+single rows a weight, or pick some (annotators of different trust, the rows of small loss). Where neither side can be
+predicted: inputs that look like random draws (`torch.randn`), models with several inputs, evaluations in the first half
+of the run, and, with fewer than 300 rows, models that have not learned their training rows either. Training on random
+labels on purpose is reported: allow it there.
 """
 
 import math
 from typing import Final
 
-from trueloop.event import AnswersCompared, InputsSummarized, RunEnded
+from trueloop.event import AnswersCompared, InputsSummarized, RunEnded, StepProgram
+from trueloop.rules.program_view import ProgramView
+from trueloop.rules.program_weights import weighs_rows
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["LabelsUnrelatedToInputs"]
@@ -75,6 +78,11 @@ class LabelsUnrelatedToInputs(Rule, code="DAT120", severity=Severity.WARNING):
     def __init__(self) -> None:
         self._events: dict[tuple[int, int], dict[str, InputsSummarized]] = {}
         self._answers: dict[int, AnswersCompared] = {}
+        self._weighted = False
+        """The script gives its rows different weights, so it knows that some labels are worth less."""
+
+    def on_step_program(self, event: StepProgram) -> None:
+        self._weighted |= event.phase == "training" and weighs_rows(ProgramView(event))
 
     def on_inputs_summarized(self, event: InputsSummarized) -> None:
         if event.probe is not None and event.probed >= FEW:
@@ -91,10 +99,13 @@ class LabelsUnrelatedToInputs(Rule, code="DAT120", severity=Severity.WARNING):
             if evaluation is not None and evaluation.probed < ROWS:
                 evaluation = None
             if training.above_chance > CHANCE:
-                yield from self._contradicting(training, evaluation)
+                if not self._weighted:
+                    yield from self._contradicting(training, evaluation)
                 continue
             answers = self._answers.get(training.model)
             if evaluation is not None and evaluation.probe is not None and evaluation.above_chance > CHANCE:
+                if self._weighted:
+                    continue
                 yield from self._only_training(training, evaluation)
             elif answers is not None and not training.noise and training.arguments == 1:
                 yield from self._both(training, answers, end.step)

@@ -4,14 +4,17 @@ What it sees
 ------------
 In a recorded step, the `softmax` or `log_softmax` of a prediction runs over the dimension of the samples, or over the
 height or width of a convolution's output, and the result is used as probabilities of classes in dimension 1: for an
-`argmax(1)`, for a loss with class numbers, or against a one-hot target. Or its result goes into `nll_loss`, or into a
-`gather` of class numbers, perhaps after a mean over time or a transpose, and the softmax ran over another dimension
-than the one that the loss reads as classes.
+`argmax(1)`, for a loss with class numbers, against a one-hot target, or as the log-weights of a mixture (a
+`logsumexp(dim=1)` of their sum with other scores). Or its result goes into `nll_loss`, or into a `gather` of class
+numbers, perhaps after a mean over time or a transpose, and the softmax ran over another dimension than the one that the
+loss reads as classes. Or a table of attention among the positions of one sequence or graph is normalized over its
+second-last dimension, and a product sums over its last one.
 
 Why it hurts
 ------------
 The numbers are not probabilities of classes: the samples of a batch (or the pixels of a row) compete with one another,
-and the scores of one sample do not sum to 1.
+and the scores of one sample do not sum to 1. Weights of attention that are normalized over the positions that receive
+do not add up to 1 in a sum over the positions that are read: some results are many times as large as others.
 
 Evidence
 --------
@@ -23,8 +26,9 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: attention and pooling weights, a softmax over pixels that is compared with positions (keypoints, lanes),
-and tensors whose dimensions are not certain.
+Not reported: pooling weights, attention between different things (slots, clusters and capsules share out what they
+read), weights that are divided by their sum afterwards, transitions between states, a softmax over pixels that is
+compared with positions (keypoints, lanes), and tensors whose dimensions are not certain.
 Contrastive losses that compare a batch with itself (`[B, B]`) may normalize over either dimension.
 """
 
@@ -32,6 +36,7 @@ from typing import Final
 
 from trueloop.event import Operation, StepProgram
 from trueloop.event.operation_names import (
+    ADDITIONS,
     CLAMPS,
     CONVOLUTIONS,
     ELEMENTWISE,
@@ -41,6 +46,7 @@ from trueloop.event.operation_names import (
     SCALINGS,
     VIEWS,
 )
+from trueloop.rules.program_attention import sums_over_other
 from trueloop.rules.program_dims import Dims, dims_after
 from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Finding, Findings, Rule, Severity
@@ -70,6 +76,9 @@ class SoftmaxOverWrongDimension(Rule, code="LOS112", severity=Severity.ERROR):
                 if classes != dim and shape[classes] > 1:
                     yield self._other_dimension(event, operation, dim, classes)
                 continue
+            if operation.name == "softmax" and sums_over_other(view, operation, dim):
+                yield self._of_attention(event, operation, dim)
+                continue
             if (wrong := self._why(view, operation, dim)) and _gives_classes(view, operation.outputs[0]):
                 yield self.finding(
                     event,
@@ -78,6 +87,19 @@ class SoftmaxOverWrongDimension(Rule, code="LOS112", severity=Severity.ERROR):
                     evidence={"shape": list(shape), "dim": dim, "classes_in_dim": 1},
                     place=operation.place,
                 )
+
+    def _of_attention(self, event: StepProgram, operation: Operation, dim: int) -> Finding:
+        shape = event.values[operation.inputs[0]].shape
+        last = len(shape) - 1
+        return self.finding(
+            event,
+            f"`softmax(dim={dim})` of scores {list(shape)} normalizes over dimension {dim}, and the weighted sum runs "
+            f"over dimension {last}: its weights do not add up to 1.",
+            fix="Normalize over the positions that are summed over: `dim=-1`.",
+            evidence={"shape": list(shape), "dim": dim, "summed_over": last},
+            place=operation.place,
+            severity=Severity.WARNING,
+        )
 
     def _other_dimension(self, event: StepProgram, operation: Operation, dim: int, classes: int) -> Finding:
         shape = event.values[operation.inputs[0]].shape
@@ -154,13 +176,22 @@ def _gives_classes(view: ProgramView, value: int) -> bool:
             return False
         value = waiting.pop(0)
         for reader in view.readers.get(value, []):
-            if _reads_classes(view, reader, value):
+            if _reads_classes(view, reader, value) or _mixes(view, reader):
                 return True
             alone = reader.name in ELEMENTWISE and len(reader.inputs) == 1
             if (reader.name in _PASSES or alone) and reader.inputs[0] == value:
                 waiting += [output for output in reader.outputs if output not in seen]
                 seen.update(reader.outputs)
     return False
+
+
+def _mixes(view: ProgramView, reader: Operation) -> bool:
+    """`logsumexp(log_weights + log_densities, dim=1)`"""
+    if reader.name not in ADDITIONS or len(reader.inputs) != 2 or not view.learned.issuperset(reader.inputs):
+        return False
+    if len({view.values[index].shape for index in reader.inputs}) > 1:
+        return False
+    return any(r.name == "logsumexp" and view.dim_of(r) == 1 for r in view.readers.get(reader.outputs[0], []))
 
 
 def _reads_classes(view: ProgramView, reader: Operation, value: int) -> bool:
