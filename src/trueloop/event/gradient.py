@@ -13,6 +13,7 @@ __all__ = [
     "CrossedGradients",
     "GradientsErased",
     "GradientsMeasured",
+    "GradientsNotCleared",
     "GraphsAlive",
     "LayerGradient",
 ]
@@ -80,6 +81,16 @@ class GradientsErased(Event):
     erased: int
     kept: int
     assigned: bool  # the script assigns to `.grad` what `torch.autograd.grad` returns
+
+
+@dataclass(frozen=True, slots=True)
+class GradientsNotCleared(Event):
+    """Leaves that no optimizer holds, and that the script itself updates: at several backward calls in a row, their
+    gradients were still those of the call before. `place`: these backward calls."""
+
+    backwards: int
+    leaves: int
+    shape: tuple[int, ...]  # of the first
 
 
 @dataclass(frozen=True, slots=True)

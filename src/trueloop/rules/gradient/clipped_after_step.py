@@ -3,7 +3,8 @@
 What it sees
 ------------
 A clipping function ran after an optimizer had used the gradients (or after they were cleared), and no backward had
-computed new ones: the call stands below `step()`, or above `backward()`. No call on that line ever clipped gradients before a step.
+computed new ones: the call stands below `step()`, or above `backward()`. No call on that line ever clipped gradients
+before a step.
 
 Why it hurts
 ------------

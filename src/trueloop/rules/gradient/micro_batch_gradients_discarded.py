@@ -3,8 +3,9 @@
 What it sees
 ------------
 One line calls `backward()` several times per optimizer step. Before each call but the last, the gradients of the one
-before were cleared, and nothing had used them: no optimizer stepped, and no weight changed. Or each micro-batch assigns what `torch.autograd.grad` returned to `.grad` (`p.grad = g`), over the gradients of
-the one before, which nothing had read.
+before were cleared, and nothing had used them: no optimizer stepped, and no weight changed. Or each micro-batch assigns
+what `torch.autograd.grad` returned to `.grad` (`p.grad = g`), over the gradients of the one before, which nothing had
+read.
 
 Why it hurts
 ------------

@@ -53,7 +53,8 @@ _ACTIVATIONS: Final = frozenset({
 })  # fmt: skip
 _PURE: Final = _TENSOR_ONLY | _VIEWS | _ACTIVATIONS | {
     "to", "float", "double", "half", "bfloat16", "long", "int", "bool", "cpu", "cuda", "clip", "fill", "abs", "add",
-    "sub", "mul", "div", "pow", "exp", "log", "sqrt", "neg", "round", "floor", "ceil", "sign", "normalize", "dropout", "contiguous", "flip", "roll", "scatter", "where", "sort", "gather",
+    "sub", "mul", "div", "pow", "exp", "log", "sqrt", "neg", "round", "floor", "ceil", "sign", "normalize",
+    "dropout", "contiguous", "flip", "roll", "scatter", "where", "sort", "gather",
     "cumsum", "repeat", "masked_select", "zero", "tril", "triu", "fliplr", "flipud", "rot90", "renorm", "lerp",
     "addcmul", "pad", "interpolate", "layer_norm", "index_select", "diff", "square", "rsqrt", "reciprocal",
     "true_divide", "subtract", "multiply", "divide", "maximum", "minimum", "bitwise_not", "one_hot", "remainder",
@@ -102,8 +103,8 @@ class ResultDiscarded(Rule, code="MDL118", severity=Severity.ERROR):
         target = source.text(changed) if isinstance(changed, (ast.Name, ast.Attribute, ast.Subscript)) else "x"
         return self.finding(
             event,
-            f"`{name or source.text(call.func)}` returns a new tensor and changes nothing in place; this line does not keep it, so `{target}` "
-            "stays as it was.",
+            f"`{name or source.text(call.func)}` returns a new tensor and changes nothing in place; this line does not "
+            f"keep it, so `{target}` stays as it was.",
             fix=f"Assign the result: `{target} = {' '.join(source.text(call).split())}`.",
             evidence={"function": name},
             place=Place(source.path, call.lineno),
