@@ -139,9 +139,7 @@ class ErasedGradientsObserver(Observer):
             if parameters and not any(same):
                 self._add(known.number, place, parameters, assigned=True)
 
-    def _add(
-        self, number: int, place: Place | None, parameters: list[Tensor], *, assigned: bool
-    ) -> _Gradients | None:
+    def _add(self, number: int, place: Place | None, parameters: list[Tensor], *, assigned: bool) -> _Gradients | None:
         chosen = parameters[:: max(1, -(-len(parameters) // SAMPLE))]
         found = [(p, g) for p in chosen if (g := p.grad) is not None and is_plain(g) and is_readable(g)]
         if len(found) < len(chosen) or not found or not any(bool(g.any()) for _, g in found):

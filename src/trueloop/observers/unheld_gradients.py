@@ -70,7 +70,9 @@ class UnheldGradientsObserver(Observer):
         for ref in found if line is not None else ():
             tensor = ref()
             gradient = None if tensor is None else tensor.grad
-            if line is not None and tensor is not None and _is_read(tensor) and _is_read(gradient):
+            if line is None or tensor is None or gradient is None:
+                continue
+            if _is_read(tensor) and _is_read(gradient):
                 line.leaves.append(_Leaf(ref, _numbers(tensor), _numbers(gradient)))
 
 
@@ -86,12 +88,11 @@ def _was_kept(leaf: _Leaf) -> str:
     return "kept" if moved and bool(leaf.gradient.any()) else "same"
 
 
-def _is_read(tensor: Tensor | None) -> bool:
-    return tensor is not None and is_plain(tensor) and is_readable(tensor) and tensor.numel() > 0
+def _is_read(tensor: Tensor) -> bool:
+    return is_plain(tensor) and is_readable(tensor) and tensor.numel() > 0
 
 
-def _numbers(tensor: Tensor | None) -> Tensor:
-    assert tensor is not None
+def _numbers(tensor: Tensor) -> Tensor:
     return tensor.detach().reshape(-1)[:NUMBERS].to("cpu", copy=True)
 
 

@@ -85,9 +85,9 @@ def _named_only(place: Place | None) -> Place | None:
     """A line of this file that is `p.grad.zero_`, without a call."""
     source = source_of(place.path if place else "")
     for node in ast.walk(source.tree):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Attribute):
-            if node.value.attr in ("zero_", "zero_grad"):
-                return source.place(node, "" if place is None else place.function)
+        bare = node.value if isinstance(node, ast.Expr) else None
+        if isinstance(bare, ast.Attribute) and bare.attr in ("zero_", "zero_grad"):
+            return source.place(bare, "" if place is None else place.function)
     return None
 
 

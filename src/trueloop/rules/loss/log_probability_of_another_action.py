@@ -25,7 +25,8 @@ Use instead
 When it is fine
 ---------------
 Not reported: second draws that are used for anything else (a critic evaluates them, the environment gets them), an
-action taken that is scored too (an estimate of the entropy beside it), stored actions (PPO), and continuous ones that an environment outside of PyTorch gets.
+action taken that is scored too (an estimate of the entropy beside it), stored actions (PPO), and continuous ones that
+an environment outside of PyTorch gets.
 """
 
 from typing import Final
@@ -155,11 +156,11 @@ def _weights(view: ProgramView, taken: Operation, scored: Operation) -> bool:
         for reached in (of_taken, of_scored):
             if not reached.isdisjoint(operation.inputs):
                 reached.update(operation.outputs)
-        if operation.name in PRODUCTS and len(operation.inputs) == 2:
-            if view.on_loss_path.intersection(operation.outputs):
-                for one, other in (operation.inputs, operation.inputs[::-1]):
-                    if one in of_scored and other in of_taken and other not in of_scored:
-                        return True
+        trained = operation.name in PRODUCTS and view.on_loss_path.intersection(operation.outputs)
+        if trained and len(operation.inputs) == 2:
+            for one, other in (operation.inputs, operation.inputs[::-1]):
+                if one in of_scored and other in of_taken and other not in of_scored:
+                    return True
     return False
 
 
