@@ -1,5 +1,5 @@
-"""Gradients that are gone before any step has used them: those of one backward, cleared before the next backward of the
-same step; or those that the script assigned to `.grad`, and that it assigned again.
+"""Gradients that are gone before any step has used them: one backward computed them, and they were cleared before the
+next backward of the same step; or the script assigned them to `.grad`, and then other gradients over them.
 
 Seen in recorded steps only, where operations show whether anything has read these gradients. Gradients that something
 keeps, that reached other tensors than the parameters of one optimizer, or whose loss is a term of the next one, were

@@ -58,8 +58,8 @@ class PositionsNotAlongSequence(Rule, code="MDL112", severity=Severity.ERROR):
         if lost is not None:
             yield self.finding(
                 event,
-                f"All {added[-2]} position vectors added to {list(shape)} are equal: `{lost.name.strip('_')}` makes every "
-                f"position {view.values[lost.outputs[0]].smallest:g}, so the model cannot know the order.",
+                f"All {added[-2]} position vectors added to {list(shape)} are equal: `{lost.name.strip('_')}` makes "
+                f"every position {view.values[lost.outputs[0]].smallest:g}, so the model cannot know the order.",
                 fix="Keep the positions apart before the sine: `torch.arange(n) / n`, not `torch.arange(n) // n`.",
                 evidence={"sequence": list(shape), "added": list(added)},
                 place=lost.place,
