@@ -11,7 +11,9 @@ __all__ = [
     "ChangedWeight",
     "Clipped",
     "CrossedGradients",
+    "GradientsErased",
     "GradientsMeasured",
+    "GradientsNotCleared",
     "GraphsAlive",
     "LayerGradient",
 ]
@@ -64,6 +66,31 @@ class CrossedGradients(Event):
     foreign: Place | None  # the backward that the other one stepped on
     left: float  # norm of the gradients that were there before the own backward, of sampled parameters
     added: float  # norm of those that the own backward added
+
+
+@dataclass(frozen=True, slots=True)
+class GradientsErased(Event):
+    """A recorded step whose earlier gradients were gone before its last ones came, and nothing had used them.
+
+    `place`: of the first of them, the backward, or the line that assigned them.
+    """
+
+    optimizer: int
+    name: str
+    used: Place | None  # the backward, or the assignment, of the gradients that the step used
+    erased: int
+    kept: int
+    assigned: bool  # the script assigns to `.grad` what `torch.autograd.grad` returns
+
+
+@dataclass(frozen=True, slots=True)
+class GradientsNotCleared(Event):
+    """Leaves that no optimizer holds, and that the script itself updates: at several backward calls in a row, their
+    gradients were still those of the call before. `place`: these backward calls."""
+
+    backwards: int
+    leaves: int
+    shape: tuple[int, ...]  # of the first
 
 
 @dataclass(frozen=True, slots=True)

@@ -189,9 +189,11 @@ class GradientObserver(Observer):
         holders = self._holders(call.parameters)
         for ledger in holders:
             self._find_reset(ledger)
-            ledger.late = self._used_up(ledger)
+            ledger.late = self._used_up(ledger) or _has_none_yet(ledger)
             ledger.clipped = ledger.clipped or not ledger.late
         stale = bool(holders) and all(ledger.late for ledger in holders)
+        if stale and any(_has_none_yet(ledger) for ledger in holders):
+            return  # before the first backward, which may be meant for other parameters
         number = holders[0].number if holders else None
         place = None if number is None else self._step_places.get(number)
         self.emit(Clipped, call.place, call.function, call.limit, stale, number, place)
@@ -303,6 +305,10 @@ def _is_averaged(call: BackwardCall) -> bool:
 def _trains(optimizer: Optimizer) -> bool:
     """Not all of its parameters are frozen: a player that rests has no gradients, and the cleared ones were not its."""
     return any(parameter.requires_grad for parameter in parameters_of(optimizer))
+
+
+def _has_none_yet(ledger: _Ledger) -> bool:
+    return not ledger.stepped and not ledger.backwards and ledger.all_none()
 
 
 def _replaced(ledger: _Ledger) -> bool:

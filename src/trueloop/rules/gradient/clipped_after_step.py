@@ -3,7 +3,8 @@
 What it sees
 ------------
 A clipping function ran after an optimizer had used the gradients (or after they were cleared), and no backward had
-computed new ones. No call on that line ever clipped gradients before a step.
+computed new ones: the call stands below `step()`, or above `backward()`. No call on that line ever clipped gradients
+before a step.
 
 Why it hurts
 ------------
@@ -56,15 +57,26 @@ class ClippedAfterStep(Rule, code="GRD108", severity=Severity.ERROR):
         late.add(event.step)
         if len(late) != ENOUGH or event.place in self._useful:
             return
-        step = event.step_place
+        step, place = event.step_place, event.place
+        when = "before `backward()` has computed gradients for" if _is_above(place, step) else "after"
+        used = "" if when != "after" else " has used the gradients"
         yield self.finding(
             event,
-            f"`{event.function}` clips to {event.limit:g} after `step()`{on_line(step, event.place)} has used the "
-            "gradients: every step so far was unclipped.",
+            f"`{event.function}` clips to {event.limit:g} {when} `step()`{on_line(step, place)}{used}: every step so "
+            "far was unclipped.",
             fix=f"Move `{event.function}` between `loss.backward()` and `optimizer.step()`.",
             evidence=facts(event, "function limit", late_clips=len(late), step=step),
             diff=_moved_up(event.place, step),
         )
+
+
+def _is_above(clip: Place | None, step: Place | None) -> bool:
+    """In one loop, the clip comes first."""
+    if clip is None or step is None or (clip.path, clip.function) != (step.path, step.function):
+        return False
+    source = source_of(clip.path)
+    same = source.enclosing_loop(clip.line) is source.enclosing_loop(step.line)
+    return same and clip.line < step.line
 
 
 def _moved_up(clip: Place | None, step: Place | None) -> str:

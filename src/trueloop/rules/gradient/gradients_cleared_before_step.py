@@ -3,7 +3,8 @@
 What it sees
 ------------
 `backward()` computed gradients for an optimizer's parameters, something cleared them, and then the optimizer stepped
-without any gradient.
+without any gradient. Or a step calls `backward()` on two losses, on two lines, and the gradients of the first are
+cleared before the second: in recorded steps, where nothing had read them.
 
 Why it hurts
 ------------
@@ -24,13 +25,21 @@ When it is fine
 ---------------
 Never in a training step. `zero_grad()` after the step or before the backward is the standard loop and is not reported.
 Neither are steps of an optimizer whose parameters are all frozen: a player of a GAN that rests on purpose.
+Of two losses: gradients that something reads or keeps (norms of terms, projections), that also reach an input
+(adversarial examples, saliency) or the parameters of another optimizer, or after which weights changed (SAM); and a
+first loss that is a term of the second.
 """
 
-from trueloop.event import Place, Stepped
+from typing import Final
+
+from trueloop.event import GradientsErased, Place, Stepped
 from trueloop.rules.rule import Findings, Rule, Severity, on_line
 from trueloop.usercode.source import called_name, calls_in, source_of
 
 __all__ = ["GradientsClearedBeforeStep"]
+
+
+SAMPLED: Final = 2  # recorded steps that must show that the gradients of a loss are lost
 
 
 class GradientsClearedBeforeStep(Rule, code="GRD102", severity=Severity.ERROR):
@@ -55,6 +64,29 @@ class GradientsClearedBeforeStep(Rule, code="GRD102", severity=Severity.ERROR):
                 "backward": backward,
             },
         )
+
+    def on_gradients_erased(self, event: GradientsErased) -> Findings:
+        lost, used = event.place, event.used
+        if event.assigned or lost is None or used is None or lost == used or _has_hooks(lost):
+            return
+        if self.count("erased", lost, used) != SAMPLED:
+            return
+        line = _zero_grad_line(lost, used)
+        erased = f"`zero_grad()` on line {line}" if line else "Something between the two backward calls"
+        yield self.finding(
+            event,
+            f"{erased} erased the gradients from `backward()`{on_line(lost, used)}: {event.name} stepped with those of "
+            f"`backward()`{on_line(used, lost)} alone.",
+            fix="Call `zero_grad()` once, before the first `backward()` of a step; or add the losses.",
+            evidence={"optimizer": event.name, "lost": lost, "used": used, "sampled_steps": SAMPLED},
+            place=Place(lost.path, line, lost.function) if line else lost,
+        )
+
+
+def _has_hooks(place: Place) -> bool:
+    """A hook, or a tensor that keeps its gradient, may be what that backward is for."""
+    text = "".join(source_of(place.path).lines)
+    return "retain_grad(" in text or "_hook(" in text
 
 
 def _zero_grad_line(backward: Place | None, step: Place | None) -> int:

@@ -3,7 +3,8 @@
 What it sees
 ------------
 Between two steps of an optimizer, `backward()` ran and nothing cleared the gradients it added to. Every way to clear
-them counts: `optimizer.zero_grad()`, `model.zero_grad()`, `p.grad = None`, `p.grad.zero_()`.
+them counts: `optimizer.zero_grad()`, `model.zero_grad()`, `p.grad = None`, `p.grad.zero_()`. The same without an
+optimizer, where the script updates its tensors itself: their gradients are still those of the `backward()` before.
 
 Why it hurts
 ------------
@@ -25,20 +26,22 @@ When it is fine
 ---------------
 Not reported: gradient accumulation (several backwards per step) that clears the gradients before the next window;
 gradients that another optimizer's backward leaves behind and that are cleared before use (GANs); closures that clear
-inside the step (LBFGS).
+inside the step (LBFGS). Without an optimizer: gradients that the script changes (a momentum), and several backwards
+between two updates.
 """
 
 import ast
 
-from trueloop.event import Place, Stepped
-from trueloop.rules.rule import Findings, Rule, Severity, path_and_line
+from trueloop.event import Backward, GradientsNotCleared, Place, Stepped
+from trueloop.rules.rule import Findings, Rule, Severity, on_line, path_and_line
 from trueloop.usercode.source import Edit, Source, diff, source_of
 
 __all__ = ["GradientsNeverCleared"]
 
 
 class GradientsNeverCleared(Rule, code="GRD101", severity=Severity.ERROR):
-    not_applicable = "no optimizer step was seen"
+    not_applicable = "no backward was seen"
+    applies_after = (Backward,)
 
     def __init__(self) -> None:
         self._diffs: dict[tuple[Place | None, tuple[Place, ...]], str] = {}
@@ -64,6 +67,28 @@ class GradientsNeverCleared(Rule, code="GRD101", severity=Severity.ERROR):
             place=event.backward_places[0] if event.backward_places else event.place,
             diff=self._diffs[lines],
         )
+
+    def on_gradients_not_cleared(self, event: GradientsNotCleared) -> Findings:
+        bare = _named_only(event.place)
+        line = "" if bare is None else f" Line {bare.line} names the method without calling it: `()` is missing."
+        yield self.finding(
+            event,
+            f"`backward()`{on_line(event.place, bare)} adds to the gradients of the update before, {event.backwards} "
+            f"times in a row: nothing cleared them in between.{line}",
+            fix="Call `p.grad.zero_()` after each update, or set `p.grad = None`.",
+            evidence={"backwards": event.backwards, "tensors": event.leaves, "backward": event.place},
+            place=bare or event.place,
+        )
+
+
+def _named_only(place: Place | None) -> Place | None:
+    """A line of this file that is `p.grad.zero_`, without a call."""
+    source = source_of(place.path if place else "")
+    for node in ast.walk(source.tree):
+        bare = node.value if isinstance(node, ast.Expr) else None
+        if isinstance(bare, ast.Attribute) and bare.attr in ("zero_", "zero_grad"):
+            return source.place(bare, "" if place is None else place.function)
+    return None
 
 
 def _zero_grad_before(event: Stepped) -> str:

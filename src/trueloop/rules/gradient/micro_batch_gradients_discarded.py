@@ -3,7 +3,9 @@
 What it sees
 ------------
 One line calls `backward()` several times per optimizer step. Before each call but the last, the gradients of the one
-before were cleared, and nothing had used them: no optimizer stepped, and no weight changed.
+before were cleared, and nothing had used them: no optimizer stepped, and no weight changed. Or each micro-batch assigns
+what `torch.autograd.grad` returned to `.grad` (`p.grad = g`), over the gradients of the one before, which nothing had
+read.
 
 Why it hurts
 ------------
@@ -32,7 +34,7 @@ changed a weight in between (SAM, inner loops), closures, and steps that are ski
 from collections import Counter
 from typing import Final
 
-from trueloop.event import Place, Stepped
+from trueloop.event import GradientsErased, Place, Stepped
 from trueloop.rules.rule import Findings, Rule, Severity, on_line
 from trueloop.usercode.rewrite import loops_around
 from trueloop.usercode.source import called_name, calls_in, source_of
@@ -41,6 +43,7 @@ __all__ = ["MicroBatchGradientsDiscarded"]
 
 STEPS: Final = 5
 SHARE: Final = 0.8  # of the steps
+SAMPLED: Final = 2  # recorded steps that must show that assigned gradients are lost
 
 
 class MicroBatchGradientsDiscarded(Rule, code="GRD115", severity=Severity.ERROR):
@@ -69,6 +72,17 @@ class MicroBatchGradientsDiscarded(Rule, code="GRD115", severity=Severity.ERROR)
             fix="Call `zero_grad()` once per `step()`, not for every micro-batch.",
             evidence={"optimizer": event.name, "steps": steps, "used": used, "discarded": lost, "backward": backward},
             place=clearing or backward,
+        )
+
+    def on_gradients_erased(self, event: GradientsErased) -> Findings:
+        if not event.assigned or event.place != event.used or self.count("assigned", event.place) != SAMPLED:
+            return
+        yield self.finding(
+            event,
+            f"{event.name} uses the gradients of {event.kept} of {event.erased + event.kept} micro-batches: this line "
+            "assigns to `.grad` over those of the micro-batch before, which nothing has used.",
+            fix="Add them: `p.grad += g`, with `p.grad = torch.zeros_like(p)` once per step.",
+            evidence={"optimizer": event.name, "kept": event.kept, "erased": event.erased, "sampled_steps": SAMPLED},
         )
 
 

@@ -4,6 +4,8 @@ What it sees
 ------------
 In recorded training steps, two actions are drawn from one output of a model. The first leaves PyTorch (`.item()`,
 `.numpy()`), so it is the one that the environment gets. The second is used for a log-probability and for nothing else.
+Of continuous actions (`Normal`): both are drawn for the same input of the model, and the log-probability of the second
+is multiplied by what was computed from the first.
 
 Why it hurts
 ------------
@@ -23,13 +25,14 @@ Use instead
 When it is fine
 ---------------
 Not reported: second draws that are used for anything else (a critic evaluates them, the environment gets them), an
-action taken that is scored too (an estimate of the entropy beside it), stored actions (PPO), and continuous ones.
+action taken that is scored too (an estimate of the entropy beside it), stored actions (PPO), and continuous ones that
+an environment outside of PyTorch gets.
 """
 
 from typing import Final
 
 from trueloop.event import Operation, StepProgram
-from trueloop.event.operation_names import CLASS_LOSSES, PICKS
+from trueloop.event.operation_names import CLASS_LOSSES, DIFFERENCES, PICKS, PRODUCTS, VIEWS
 from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, on_line
 
@@ -48,6 +51,7 @@ class LogProbabilityOfAnotherAction(Rule, code="LOS147", severity=Severity.ERROR
         if event.phase != "training" or not event.losses or not event.complete:
             return
         view = ProgramView(event)
+        yield from self._continuous(event, view)
         draws: dict[frozenset[int], list[tuple[Operation, frozenset[str]]]] = {}
         for operation in view.operations:
             if operation.name == "multinomial" and operation.outputs and operation.inputs:
@@ -67,6 +71,97 @@ class LogProbabilityOfAnotherAction(Rule, code="LOS147", severity=Severity.ERROR
             evidence={"pairs": len(pairs), "taken": taken.place, "sampled_steps": SAMPLED},
             place=scored.place,
         )
+
+    def _continuous(self, event: StepProgram, view: ProgramView) -> Findings:
+        draws: dict[frozenset[int], list[Operation]] = {}
+        for operation in view.operations:
+            if operation.name == "normal" and operation.outputs and operation.inputs:
+                draws.setdefault(_entering(view, operation), []).append(operation)
+        pairs = [(draw, made) for inputs, made in draws.items() if inputs and len(made) == 2 for draw in made]
+        found = []
+        for scored, (first, second) in pairs:
+            taken = second if scored is first else first
+            score = _only_score(view, scored)
+            if score is not None and _scores(view, taken) == [] and _weights(view, taken, scored):
+                found.append((taken, score))
+        if not found or len(found) < sum(len(made) > 1 for made in draws.values()):
+            return
+        taken, score = found[0]
+        if self.count("continuous", score.place) != SAMPLED:
+            return
+        yield self.finding(
+            event,
+            f"The log-probability is that of an action which is drawn here a second time; the loss weights it by what "
+            f"the action drawn before{on_line(taken.place, score.place)} led to.",
+            fix="Draw once: `action = policy.sample()`, and use it for `log_prob(action)` and for the environment.",
+            evidence={"pairs": len(found), "taken": taken.place, "sampled_steps": SAMPLED},
+            place=score.place,
+        )
+
+
+def _entering(view: ProgramView, draw: Operation) -> frozenset[int]:
+    """The inputs of the models that computed the parameters of a draw."""
+    behind = {index for value in draw.inputs for index in view.behind(value)}
+    near = [view.through_views(value) for value in draw.inputs]
+    uses = [use for use in view.program.models if not behind.isdisjoint(use.outputs)]
+    latest = [use for use in uses if not _passes_draw(view, near, use.outputs)]
+    return frozenset(view.through_views(index) for use in latest for index in use.inputs)
+
+
+def _passes_draw(view: ProgramView, near: list[int], outputs: tuple[int, ...]) -> bool:
+    """Between the outputs of a model and these values lies another draw: it is of an earlier time step."""
+    waiting, seen = list(near), set(near)
+    while waiting:
+        index = waiting.pop()
+        if index in outputs:
+            return False
+        maker = view.maker(index)
+        if maker is None or maker.name == "normal":
+            continue
+        waiting += [value for value in maker.inputs if value not in seen]
+        seen.update(maker.inputs)
+    return True
+
+
+def _scores(view: ProgramView, draw: Operation) -> list[Operation]:
+    """`value - mean` of log-probabilities: what a model computed is subtracted, on the way to a loss."""
+    found, waiting, seen = [], [draw.outputs[0]], {draw.outputs[0]}
+    while waiting:
+        value = waiting.pop()
+        for reader in view.readers.get(value, []):
+            other = [index for index in reader.inputs if index != value]
+            learned = bool(other) and other[0] in view.learned and view.values[other[0]].grad
+            if reader.name in DIFFERENCES and learned and view.on_loss_path.intersection(reader.outputs):
+                found.append(reader)
+            elif reader.name in VIEWS:
+                waiting += [index for index in reader.outputs if index not in seen]
+                seen.update(reader.outputs)
+    return found
+
+
+def _only_score(view: ProgramView, draw: Operation) -> Operation | None:
+    """The one score of a draw that nothing else reads, but for checks of a library."""
+    scores = _scores(view, draw)
+    for reader in view.readers.get(draw.outputs[0], []):
+        types = {view.values[index].dtype for index in reader.outputs}
+        if reader not in scores and reader.name not in VIEWS and not (types <= {"bool"} and not reader.direct):
+            return None
+    return scores[0] if len(scores) == 1 else None
+
+
+def _weights(view: ProgramView, taken: Operation, scored: Operation) -> bool:
+    """A product on the way to the loss has the score on one side, and on the other what the action taken led to."""
+    of_taken, of_scored = ({draw.outputs[0]} for draw in (taken, scored))
+    for operation in view.operations:
+        for reached in (of_taken, of_scored):
+            if not reached.isdisjoint(operation.inputs):
+                reached.update(operation.outputs)
+        trained = operation.name in PRODUCTS and view.on_loss_path.intersection(operation.outputs)
+        if trained and len(operation.inputs) == 2:
+            for one, other in (operation.inputs, operation.inputs[::-1]):
+                if one in of_scored and other in of_taken and other not in of_scored:
+                    return True
+    return False
 
 
 def _pair(made: list[tuple[Operation, frozenset[str]]]) -> tuple[Operation, Operation] | None:

@@ -2,7 +2,8 @@
 
 What it sees
 ------------
-The losses that `backward()` is called on, by line. At the end of the run the median of the last losses is far above the
+The losses that `backward()` is called on, by line; where one step calls it on several lines (a reconstruction, then a
+penalty), their sum. At the end of the run the median of the last losses is far above the
 median of the first ones and none of them has come back down; or the loss became NaN or Inf after it had climbed that
 far.
 
@@ -98,6 +99,8 @@ class LossDiverges(Rule, code="LOS109", severity=Severity.ERROR):
 
     def __init__(self) -> None:
         self._courses: dict[Place | None, _Course] = {}
+        self._sums: dict[frozenset[Place | None], _Course] = {}  # Of lines that call backward in one step
+        self._present: dict[Place | None, Backward] = {}  # The latest backward of each line since the last step
         self._over: set[Place | None] = set()  # Lines whose loss was negative, NaN or Inf: no longer tracked
         self._rates: dict[int, tuple[float, ...]] = {}  # Learning rates by optimizer at the last step
         self._terms: dict[Place | None, tuple[int, int]] = {}  # Prediction elements by loss line: first and latest
@@ -122,6 +125,12 @@ class LossDiverges(Rule, code="LOS109", severity=Severity.ERROR):
         self._bootstrapped += self._forward_without_graph
         self._forward_without_graph = False
         self._rates[event.optimizer] = event.learning_rates
+        if len(self._present) > 1:
+            course = self._sums.setdefault(frozenset(self._present), _Course())
+            losses = {place: backward.loss for place, backward in self._present.items()}
+            *_, latest = self._present.values()
+            course.add(sum(loss for loss in losses.values() if loss is not None), latest)
+        self._present = {}
 
     def on_backward(self, event: Backward) -> Findings:
         self._summed.hear_backward(event)
@@ -130,6 +139,7 @@ class LossDiverges(Rule, code="LOS109", severity=Severity.ERROR):
         course = self._courses.setdefault(event.place, _Course())
         if math.isfinite(event.loss) and event.loss >= 0:
             course.add(event.loss, event)
+            self._present[event.place] = event
             return
         self._over.add(event.place)
         course.more = self._more()
@@ -149,7 +159,11 @@ class LossDiverges(Rule, code="LOS109", severity=Severity.ERROR):
                 self._over.add(place)  # the script ended itself before a backward of this loss
                 if course.has_climbed() and not self._excused():
                     yield self._report(course.event, course, f"is {bad.value} at step {bad.step + 1}")
-            if place not in self._over and course.event is not None and course.has_left() and not self._excused():
+        parts = frozenset[Place | None]().union(*self._sums)
+        alone = [(frozenset({place}), course) for place, course in self._courses.items() if place not in parts]
+        for places, course in (*alone, *self._sums.items()):
+            course.more = self._more()
+            if places.isdisjoint(self._over) and course.event and course.has_left() and not self._excused():
                 end = f"is still {median(course.last):.4g} at step {course.event.step + 1}"
                 yield self._report(course.event, course, end)
 

@@ -4,7 +4,8 @@ What it sees
 ------------
 In a recorded step, a model adds a table that depends on no data (a positional encoding or embedding) to a tensor of
 [batch, time, features]. The added part is cut to the size of the batch and not to the time, or it is one row,
-chosen by a size of the input (`pe[:, x.size(1)]`), the same at every time step.
+chosen by a size of the input (`pe[:, x.size(1)]`), the same at every time step. Or it holds sines of positions, and an
+operation made all positions equal (`torch.arange(n) // n`).
 
 Why it hurts
 ------------
@@ -22,8 +23,8 @@ Use instead
 When it is fine
 ---------------
 Not reported: [time, batch, features] inputs, biases, class tokens and noise, one vector per sample (the time step of a
-diffusion, a learned latent), rows chosen by a number that is no size of the input (a language, a level), and tensors
-whose first dimension is not certain to be the batch.
+diffusion, a learned latent), rows chosen by a number that is no size of the input (a language, a level), embeddings of
+equal block or segment numbers, and tensors whose first dimension is not certain to be the batch.
 """
 
 import re
@@ -53,6 +54,17 @@ class PositionsNotAlongSequence(Rule, code="MDL112", severity=Severity.ERROR):
         shape, added = view.values[data].shape, view.values[table].shape
         if len(shape) != 3 or shape[1] < 2:
             return
+        lost = _lost_positions(view, table, shape) if len(added) > 1 and added[-2] in shape[:2] else None
+        if lost is not None:
+            yield self.finding(
+                event,
+                f"All {added[-2]} position vectors added to {list(shape)} are equal: `{lost.name.strip('_')}` makes "
+                f"every position {view.values[lost.outputs[0]].smallest:g}, so the model cannot know the order.",
+                fix="Keep the positions apart before the sine: `torch.arange(n) / n`, not `torch.arange(n) // n`.",
+                evidence={"sequence": list(shape), "added": list(added)},
+                place=lost.place,
+            )
+            return
         samples = view.sample_dim(data)
         if (view.sample_dim_by_use(operation.outputs[0]) if samples is None else samples) != 0:
             return
@@ -79,6 +91,26 @@ class PositionsNotAlongSequence(Rule, code="MDL112", severity=Severity.ERROR):
                 evidence={**evidence, "table_rows": length},
                 place=operation.place,
             )
+
+
+def _lost_positions(view: ProgramView, table: int, shape: tuple[int, ...]) -> Operation | None:
+    """The operation that made all positions equal, before the sines that the table holds."""
+    contents = view.contents(table)
+    makers = [(index, maker) for index in contents if (maker := view.maker(index)) is not None]
+    starts = [index for index, maker in makers if maker.name == "arange" and view.values[index].shape[:1] == shape[1:2]]
+    if len(starts) != 1 or view.values[starts[0]].constant or not any(m.name in ("sin", "cos") for _, m in makers):
+        return None
+    reached, lost = set(starts), None
+    for operation in view.operations:
+        if reached.isdisjoint(operation.inputs):
+            continue
+        for index in operation.outputs:
+            value = view.values[index]
+            if value.constant and value.shape[:1] == shape[1:2]:
+                lost = operation if lost is None and index in contents else lost
+            elif index in contents:
+                reached.add(index)
+    return None if table in reached else lost
 
 
 def _is_cut(view: ProgramView, value: int, size: int) -> bool:

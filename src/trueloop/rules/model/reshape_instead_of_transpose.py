@@ -4,8 +4,10 @@ What it sees
 ------------
 In a recorded step, `view` or `reshape` turns a tensor into a shape with the same sizes in a different order, such as
 [batch, channels, time] into [batch, time, channels]. Sizes where such a reshape could also merge whole rows (16 steps
-of 8 features into 8 of 16) are a warning. Also seen: the output of a convolution, [batch, channels, ...], becomes rows
-of as many numbers as it has channels (`reshape(-1, channels)`): a row then holds neighboring pixels of one channel.
+of 8 features into 8 of 16) are a warning. Where the sizes are equal, the line shows it: `n, c, t = x.shape`, then
+`x.reshape(n, t, c)`, which changes nothing. Also seen: the output of a convolution, [batch, channels, ...], becomes
+rows of as many numbers as it has channels (`reshape(-1, channels)`): a row then holds neighboring pixels of one
+channel.
 
 Reshapes before the first step, in torch or NumPy, show in the values that enter the model. In samples of shape
 [channels, time] or [channels, height, width], numbers are alike at a distance of the number of channels in memory (in
@@ -27,9 +29,10 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: dimensions of equal size or of size 1, tensors without data (constants, tables), and reshapes that merge
-whole rows by sizes that the line computes (`x.reshape(n, steps // 2, 2 * features)`). Of inputs: fewer than 16 samples,
-noise, and series whose own period is the number of channels (what repeats exactly is taken away before).
+Not reported: dimensions of size 1, dimensions of equal size without names that were swapped, tensors without data
+(constants, tables), and reshapes that merge whole rows by sizes that the line computes (`x.reshape(n, steps // 2, 2 *
+features)`). Of inputs: fewer than 16 samples, noise, and series whose own period is the number of channels (what
+repeats exactly is taken away before).
 """
 
 import ast
@@ -40,7 +43,7 @@ from trueloop.event import InputsSummarized, MemoryOrder, Operation, Place, Step
 from trueloop.event.operation_names import CONVOLUTIONS
 from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Finding, Findings, Rule, Severity, statement_at
-from trueloop.usercode.source import called_name, calls_in, source_of
+from trueloop.usercode.source import Source, called_name, calls_in, source_of
 
 __all__ = ["ReshapeInsteadOfTranspose"]
 
@@ -53,6 +56,9 @@ _KEEPS: Final = frozenset({
     "clamp", "softplus", "cpu",
 })  # fmt: skip
 """Operations that leave samples in dimension 0 and channels in dimension 1."""
+
+_PLANE: Final = frozenset({"h", "w", "H", "W", "height", "width", "Height", "Width"})
+"""Names of equal sizes that may be mixed up without harm: the reshape changes nothing, and both are the side."""
 
 
 class ReshapeInsteadOfTranspose(Rule, code="MDL115", severity=Severity.ERROR):
@@ -71,9 +77,12 @@ class ReshapeInsteadOfTranspose(Rule, code="MDL115", severity=Severity.ERROR):
                 self._reported = True
                 yield self._rows(event, operation)
                 continue
-            if operation.inputs[0] not in view.from_data or not _swapped(before.shape, after.shape):
+            if operation.inputs[0] not in view.from_data or before.constant or operation.place is None:
                 continue
-            if before.constant or operation.place is None:
+            if before.shape == after.shape and (names := _swapped_names(operation.place, before.shape)):
+                self._reported = True
+                yield self._nothing(event, operation, names)
+            if not _swapped(before.shape, after.shape):
                 continue
             aligned = _is_aligned(before.shape, after.shape)
             if aligned and _computes(operation.place):
@@ -105,6 +114,17 @@ class ReshapeInsteadOfTranspose(Rule, code="MDL115", severity=Severity.ERROR):
             + ("`x.movedim(-1, 1)` (NumPy: `np.moveaxis(x, -1, 1)`)." if found.last else "`x.transpose(1, 2)`."),
             evidence={"shape": sample, "related": round(found.related, 3), "claimed": round(found.claimed, 3)},
             place=_reshape_before(event.place) or event.place,
+        )
+
+    def _nothing(self, event: StepProgram, operation: Operation, names: tuple[str, str]) -> Finding:
+        shape = list(event.values[operation.inputs[0]].shape)
+        return self.finding(
+            event,
+            f"The tensor has the shape ({names[0]}) = {shape}, and `{operation.name}({names[1]})` gives {shape}: the "
+            "sizes are equal, so nothing is swapped, and the next layer reads one dimension as the other.",
+            fix="Use `transpose` or `permute` to swap dimensions.",
+            evidence={"before": names[0], "after": names[1], "shape": shape},
+            place=operation.place,
         )
 
     def _rows(self, event: StepProgram, operation: Operation) -> Finding:
@@ -160,6 +180,61 @@ def _cuts_rows_of_channels(view: ProgramView, operation: Operation) -> bool:
             return False
         value = maker.inputs[0]
     return False
+
+
+def _swapped_names(place: Place, shape: tuple[int, ...]) -> tuple[str, str] | None:
+    """`n, c, t = x.shape`, then `x.reshape(n, t, c)`: the sizes as they are called, and in the order of the reshape."""
+    source, statement = statement_at(place)
+    calls = [c for c in calls_in(statement) if called_name(c) in _RESHAPES] if statement is not None else []
+    function = source.enclosing_function(place.line)
+    if len(calls) != 1 or statement is None or not isinstance(calls[0].func, ast.Attribute):
+        return None
+    tensor, wanted = calls[0].func.value, calls[0].args
+    if len(wanted) == 1 and isinstance(wanted[0], (ast.Tuple, ast.List)):
+        wanted = wanted[0].elts
+    if not isinstance(tensor, ast.Name) or len(wanted) != len(shape):
+        return None
+    inside = function or source.tree
+    order = [_size_of(source, inside, tensor.id, item, statement) for item in wanted]
+    if None in order or sorted(map(str, order)) != sorted(map(str, range(len(shape)))):
+        return None
+    texts = [source.text(item) for item in wanted]
+    moved = [texts[position] for position, at in enumerate(order) if at != position and shape[position] > 1]
+    if not moved or _PLANE.issuperset(moved):
+        return None
+    return ", ".join(texts[order.index(at)] for at in range(len(shape))), ", ".join(texts)
+
+
+def _size_of(source: Source, inside: ast.AST, tensor: str, item: ast.expr, before: ast.stmt) -> int | None:
+    """Which dimension of the tensor, unchanged since, a size is: `x.size(1)`, `x.shape[1]`, `n` of `n, t = x.shape`."""
+    index: ast.expr | None = None
+    if isinstance(item, ast.Call) and called_name(item) == "size" and len(item.args) == 1:
+        index, owner = item.args[0], getattr(item.func, "value", None)
+    elif isinstance(item, ast.Subscript):
+        index, owner = item.slice, getattr(item.value, "value", None)
+        index = index if isinstance(item.value, ast.Attribute) and item.value.attr == "shape" else None
+    if index is not None:
+        named = isinstance(owner, ast.Name) and owner.id == tensor and isinstance(index, ast.Constant)
+        return int(index.value) if named and isinstance(index, ast.Constant) and type(index.value) is int else None
+    if not isinstance(item, ast.Name):
+        return None
+    stored = [n for n in ast.walk(inside) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    unpacked = [s for n in stored if n.id == item.id and (s := source.statement(n.lineno)) is not None]
+    if len(unpacked) != 1 or not isinstance(unpacked[0], ast.Assign) or unpacked[0].lineno >= before.lineno:
+        return None
+    (one, *_), value = unpacked[0].targets, unpacked[0].value
+    whole = value.func if isinstance(value, ast.Call) and called_name(value) == "size" and not value.args else value
+    if not isinstance(one, ast.Tuple) or not isinstance(whole, ast.Attribute) or whole.attr not in ("shape", "size"):
+        return None
+    if not isinstance(whole.value, ast.Name) or whole.value.id != tensor:
+        return None
+    lines = [n.lineno for n in stored if n.id == tensor]
+    if any(unpacked[0].lineno <= line < before.lineno for line in lines):
+        return None
+    if source.enclosing_loop(unpacked[0].lineno) is not source.enclosing_loop(before.lineno):
+        return None
+    names = [e.id if isinstance(e, ast.Name) else "" for e in one.elts]
+    return names.index(item.id) if names.count(item.id) == 1 else None
 
 
 def _is_aligned(before: tuple[int, ...], after: tuple[int, ...]) -> bool:

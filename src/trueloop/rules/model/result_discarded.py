@@ -3,13 +3,14 @@
 What it sees
 ------------
 A line that ran consists of one call that changes nothing in place (`scores.masked_fill(seen, -1e9)`, `x.to(device)`,
-`torch.clamp(x, 0, 1)`, `hidden.detach()`) and its result is assigned to nothing. Lines outside of the recorded steps
-are read from the source: there only calls that no object but a tensor or NumPy has.
+`torch.clamp(x, 0, 1)`, `hidden.detach()`) and its result is assigned to nothing; or of the call of one activation
+layer (`self.relu(x)`). Lines outside of the recorded steps are read from the source: there only calls that no object
+but a tensor or NumPy has.
 
 Why it hurts
 ------------
 The line reads as if it changed the tensor, and it does nothing: masked items stay in the ranking, values stay out of
-range, the graph stays attached.
+range, the graph stays attached, a network without its activations is a linear model.
 
 Evidence
 --------
@@ -22,7 +23,8 @@ Use instead
 When it is fine
 ---------------
 Not reported: functions that end in `_`, `out=`, `inplace=True`, calls that returned their own argument (`x.to(device)`
-on the same device), and lines in a `try`, which may only test if the call works.
+on the same device), lines in a `try`, which may only test if the call works, and calls of layers with hooks or of
+layers that hold other layers (a forward that only fills a cache or a list).
 """
 
 import ast
@@ -45,12 +47,16 @@ _TENSOR_ONLY: Final = frozenset({
 _VIEWS: Final = SHAPES | {
     "detach", "transpose", "permute", "t", "expand", "swapaxes", "movedim", "narrow",
 }  # fmt: skip
-_PURE: Final = _TENSOR_ONLY | _VIEWS | {
+_ACTIVATIONS: Final = frozenset({
+    "relu", "relu6", "gelu", "silu", "mish", "leaky_relu", "elu", "selu", "celu", "prelu", "rrelu", "glu", "sigmoid",
+    "tanh", "softplus", "softsign", "hardtanh", "hardswish", "hardsigmoid", "logsigmoid", "softmax", "softmin",
+})  # fmt: skip
+_PURE: Final = _TENSOR_ONLY | _VIEWS | _ACTIVATIONS | {
     "to", "float", "double", "half", "bfloat16", "long", "int", "bool", "cpu", "cuda", "clip", "fill", "abs", "add",
-    "sub", "mul", "div", "pow", "exp", "log", "sqrt", "neg", "round", "floor", "ceil", "sign", "relu", "sigmoid",
-    "tanh", "softmax", "normalize", "dropout", "contiguous", "flip", "roll", "scatter", "where", "sort", "gather",
+    "sub", "mul", "div", "pow", "exp", "log", "sqrt", "neg", "round", "floor", "ceil", "sign", "normalize",
+    "dropout", "contiguous", "flip", "roll", "scatter", "where", "sort", "gather",
     "cumsum", "repeat", "masked_select", "zero", "tril", "triu", "fliplr", "flipud", "rot90", "renorm", "lerp",
-    "addcmul", "gelu", "pad", "interpolate", "layer_norm", "index_select", "diff", "square", "rsqrt", "reciprocal",
+    "addcmul", "pad", "interpolate", "layer_norm", "index_select", "diff", "square", "rsqrt", "reciprocal",
     "true_divide", "subtract", "multiply", "divide", "maximum", "minimum", "bitwise_not", "one_hot", "remainder",
 }  # fmt: skip
 """Functions that compute a tensor and do nothing else."""
@@ -77,6 +83,11 @@ class ResultDiscarded(Rule, code="MDL118", severity=Severity.ERROR):
                 call = _bare_call(source, statement)
                 if call is not None and called_name(call) == operation.name and _is_from_elsewhere(view, operation):
                     yield self._discarded(event, source, call)
+            elif operation.name in _ACTIVATIONS and _is_unread_layer(view, operation):
+                source, statement = statement_at(operation.place)
+                call = _bare_call(source, statement)
+                if call is not None and len(call.args) == 1 and "forward_hook" not in "".join(source.lines):
+                    yield self._discarded(event, source, call)
         for path in {o.place.path for o in event.operations if o.place is not None} - self._read:
             self._read.add(path)
             source = source_of(path)
@@ -86,13 +97,14 @@ class ResultDiscarded(Rule, code="MDL118", severity=Severity.ERROR):
     def _discarded(self, event: StepProgram, source: Source, call: ast.Call) -> Finding:
         name = called_name(call)
         changed = call.func.value if isinstance(call.func, ast.Attribute) else call
-        if call.args and isinstance(changed, ast.Name) and changed.id in (*_modules(source), "F"):
+        layer = name not in _PURE | _NUMPY  # self.act(x)
+        if call.args and (layer or (isinstance(changed, ast.Name) and changed.id in (*_modules(source), "F"))):
             changed = call.args[0]
         target = source.text(changed) if isinstance(changed, (ast.Name, ast.Attribute, ast.Subscript)) else "x"
         return self.finding(
             event,
-            f"`{name}` returns a new tensor and changes nothing in place; this line does not keep it, so `{target}` "
-            "stays as it was.",
+            f"`{name or source.text(call.func)}` returns a new tensor and changes nothing in place; this line does not "
+            f"keep it, so `{target}` stays as it was.",
             fix=f"Assign the result: `{target} = {' '.join(source.text(call).split())}`.",
             evidence={"function": name},
             place=Place(source.path, call.lineno),
@@ -103,6 +115,15 @@ def _changes_nothing(view: ProgramView, operation: Operation) -> bool:
     """It made a new tensor or a view. One that returned its argument wrote into it, or kept it as it was."""
     made, given = ({view.values[index].memory for index in side} for side in (operation.outputs, operation.inputs))
     return bool(made and given) and (operation.name in _VIEWS or not made & given)
+
+
+def _is_unread_layer(view: ProgramView, operation: Operation) -> bool:
+    """An activation layer that a model's forward calls: alone on its line, and nothing reads the result."""
+    if operation.model < 0 or operation.direct or not _changes_nothing(view, operation):
+        return False
+    if any(view.readers.get(index) or index in view.predictions for index in operation.outputs):
+        return False
+    return all(other.name == operation.name for other in view.operations if other.place == operation.place)
 
 
 def _is_from_elsewhere(view: ProgramView, operation: Operation) -> bool:
