@@ -7,7 +7,8 @@ from trueloop.event.base import Event, Place
 
 __all__ = ["BatchInspected", "BatchRewritten", "DatasetRedrawn", "EpochStarted", "EvaluationCurve", "EvaluationPass"]
 __all__ += ["FirstLayerInput", "InputNotFinite", "IteratorExhausted", "LabelsCompared", "LoadersOutOfSync"]
-__all__ += ["CollatedApart", "EvaluationPrinted", "LabelsScored", "RowsShared", "SeedChecked", "StoredRowsRewritten"]
+__all__ += ["CollatedApart", "EvaluationPrinted", "LabelsScored", "RowsShared", "SamplerWeightsCompared"]
+__all__ += ["SeedChecked", "StoredRowsRewritten"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +180,19 @@ class CollatedApart(Event):
     rows: int
     moved: int  # of them: at a different place than their item
     wrong: int  # of them: with a different label than that of their item
+
+
+@dataclass(frozen=True, slots=True)
+class SamplerWeightsCompared(Event):
+    """A loader draws rows of a subset by weights that belong to the first rows of the whole dataset. `place`: where the
+    loader is built."""
+
+    dataset: str  # its class
+    column: str  # of the dataset, that the weights follow
+    rows: int  # of the subset
+    stored: int  # of the whole dataset
+    classes: int
+    wrong: int  # rows with the weight of a different class
 
 
 @dataclass(frozen=True, slots=True)

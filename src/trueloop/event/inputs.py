@@ -18,6 +18,7 @@ __all__ += [
     "TokensCounted",
     "UnknownSymbols",
 ]
+__all__ += ["ChannelsPooled", "TableStandardized"]
 __all__ += ["BoxCorners", "BoxesCompared", "OwnTargetColumn", "WindowEndsInTarget"]
 
 
@@ -449,3 +450,33 @@ class LengthsStated(Event):
     end: float  # of the content, in the median
     positions: int  # of a sequence with its padding
     modules: tuple[str, ...]  # source files of the user's modules
+
+
+@dataclass(frozen=True, slots=True)
+class TableStandardized(Event):
+    """All columns of a stored training table have deviation 1 over its rows. `place`: the evaluating call."""
+
+    model: int
+    name: str
+    rows: int
+    columns: int
+    centered: bool  # all columns have mean 0
+    away: int  # columns whose mean is at least half a deviation from 0
+    offset: float  # median of the means' sizes
+    batches: int  # different evaluated ones
+    own: bool  # each of them is standardized by itself, and training batches are not
+    batch_rows: int  # of the largest
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelsPooled(Event):
+    """A stored training table has mean 0 and deviation 1 at each position, over samples and channels. `place`: the
+    training call."""
+
+    model: int
+    name: str
+    rows: int
+    positions: int  # time steps
+    channels: int
+    narrowest: tuple[int, float]  # channel, its deviation
+    widest: tuple[int, float]

@@ -4,7 +4,9 @@ What it sees
 ------------
 The tensor that enters the first layer with weights of a trained model, in its first steps, after the script's and the
 model's own preprocessing. Two cases are reported: pixels that still range from 0 to 255, and a table with columns of
-very different spread (a factor of 1,000 between the 10th and 90th percentiles).
+very different spread (a factor of 1,000 between the 10th and 90th percentiles). A third case needs no raw values:
+series whose training rows were standardized over the wrong axes. They have exactly mean 0 and deviation 1 at each time
+step, over samples and channels, and the channels still differ by a factor of 1,000.
 
 Why it hurts
 ------------
@@ -20,6 +22,7 @@ Use instead
 -----------
     x = x / 255                                  # or torchvision's ToTensor(), Normalize(mean, std)
     x = (x - mean) / std                         # per column, with the mean and std of the training data
+    mean = x.mean((0, 1), keepdim=True)          # of [samples, time, channels]: one for each channel
 
 When it is fine
 ---------------
@@ -30,7 +33,7 @@ are checked, and tables need 16 rows per batch.
 
 from typing import Final
 
-from trueloop.event import FirstLayerInput
+from trueloop.event import ChannelsPooled, FirstLayerInput
 from trueloop.rules.rule import Findings, Rule, Severity
 
 __all__ = ["InputsNotNormalized"]
@@ -81,6 +84,26 @@ class InputsNotNormalized(Rule, code="DAT105", severity=Severity.WARNING):
                     "ratio": round(large / small, 1),
                 },
             )
+
+    def on_channels_pooled(self, event: ChannelsPooled) -> Findings:
+        (narrow, small), (wide, large) = event.narrowest, event.widest
+        if large < APART * small:
+            return
+        yield self.finding(
+            event,
+            f"The inputs of {event.name} were standardized over the wrong axes: each of the {event.positions} time "
+            f"steps has mean 0 and deviation 1 over samples and channels, but channel {wide} has {large / small:,.0f} "
+            f"times the deviation of channel {narrow} ({large:.4g} and {small:.4g}).",
+            fix="Take one mean and one standard deviation for each channel, over samples and time: "
+            "`x.mean((0, 1), keepdim=True)` for [samples, time, channels].",
+            evidence={
+                "rows": event.rows,
+                "time_steps": event.positions,
+                "channels": event.channels,
+                "widest_channel": {"channel": wide, "deviation": large},
+                "narrowest_channel": {"channel": narrow, "deviation": small},
+            },
+        )
 
 
 def _is_raw_pixels(event: FirstLayerInput) -> bool:

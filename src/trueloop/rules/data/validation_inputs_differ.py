@@ -12,6 +12,13 @@ Where the model has learned the training rows and knows nothing about the evalua
 small probe tells evaluated rows from training rows, by their numbers, by the means along each dimension or by the
 spectrum along the last one (a different sample rate, resolution or order has the same mean and spread).
 
+Two mistakes of a normalization are recognized in exact statistics, however small the difference is:
+
+- All training rows together have mean 0 and deviation 1, and so has each single evaluated batch by itself: the function
+  that normalizes takes the statistics of whatever it is given.
+- All columns of the training rows have exactly deviation 1, and means far from 0, while those of evaluated rows are 0:
+  the training rows were centered twice, for example in place in `fit` and again in `transform`.
+
 Why it hurts
 ------------
 The model is evaluated on numbers that it never saw: a column in other units, normalization in one phase only, or
@@ -32,13 +39,23 @@ Not reported: shifts below six standard deviations (a later year, a different si
 hardly vary in training or are mostly one value, single features that cover a small part of their training range or go
 on where it ends (one site, the last weeks), rows that a probe tells apart but the model predicts, random augmentation,
 validation rows that are random draws, training data that change during the run so that the latest rows are like the
-evaluated ones (states that a policy has visited since), and fewer than 48 rows in either phase. A test on shifted data
-is meant to differ: allow it there.
+evaluated ones (states that a policy has visited since), groups that are each standardized by themselves in both phases,
+rows that are divided by their deviation and centered in neither phase, and fewer than 48 rows in either phase. A test
+on shifted data is meant to differ: allow it there.
 """
 
+from math import sqrt
 from typing import Final, Literal
 
-from trueloop.event import AnswersCompared, Column, InputsSummarized, RowsCompared, RunEnded, StepProgram
+from trueloop.event import (
+    AnswersCompared,
+    Column,
+    InputsSummarized,
+    RowsCompared,
+    RunEnded,
+    StepProgram,
+    TableStandardized,
+)
 from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Finding, Findings, Rule, Severity, plural
 
@@ -57,6 +74,13 @@ SMALL: Final = 8.0  # how much less it varies there
 ALIKE: Final = 0.35  # standard deviations: difference of the percentiles of one shape
 FLAT: Final = 4.0  # standard deviations from end to end: a counter or a time, which continues where training ended
 SHOWN: Final = 4
+BATCHES: Final = 5  # evaluated ones: a few test sets may each be standardized by themselves
+PARTS: Final = 10  # of the training rows, in the largest of them
+WIDTH: Final = 1.3  # at most, between deviations that are equal but for chance
+ERRORS: Final = 6.0  # standard errors of a mean
+KEEP: Final = (
+    "Prepare both phases the same way: the same units, and normalization with the statistics of the training data."
+)
 LEARNED: Final = 0.6  # correlation of outputs and targets on training rows
 NOTHING: Final = 0.15  # on evaluated rows
 AREA: Final = 0.9  # under the ROC curve of a probe
@@ -72,6 +96,7 @@ class ValidationInputsDiffer(Rule, code="DAT112", severity=Severity.WARNING):
         self._interactive: set[int] = set()
         self._lost: set[int] = set()  # models that fail on evaluated rows
         self._answers: dict[int, AnswersCompared] = {}
+        self._tables: dict[int, TableStandardized] = {}
         self._rows: dict[int, int] = {}  # distinct training rows: a few say little, however often they were seen
 
     def on_rows_compared(self, event: RowsCompared) -> None:
@@ -81,6 +106,9 @@ class ValidationInputsDiffer(Rule, code="DAT112", severity=Severity.WARNING):
         self._answers[event.model] = event
         if event.training is not None and event.training - max(0.0, event.relation) >= LOST:
             self._lost.add(event.model)
+
+    def on_table_standardized(self, event: TableStandardized) -> None:
+        self._tables[event.model] = event
 
     def on_step_program(self, event: StepProgram) -> None:
         """In a rollout a model's answers decide its next inputs: they may go anywhere."""
@@ -97,7 +125,37 @@ class ValidationInputsDiffer(Rule, code="DAT112", severity=Severity.WARNING):
         found = list(self._summaries())
         yield from found
         if not found:
+            found = [finding for table in self._tables.values() for finding in self._standardized(table)]
+            yield from found
+        if not found:
             yield from self._told_apart()
+
+    def _standardized(self, event: TableStandardized) -> Findings:
+        evaluated = self._evaluation.get((event.model, 0))
+        if event.model in self._interactive or evaluated is None or evaluated.distinct_rows < LEAST_ROWS:
+            return
+        facts = {"training_rows": event.rows, "columns": event.columns, "evaluated_batches": event.batches}
+        if event.own and event.batches >= BATCHES and event.batch_rows * PARTS <= event.rows:
+            yield self.finding(
+                event,
+                f"Each of {event.batches} evaluated batches was standardized by its own statistics (mean 0, deviation "
+                f"1 in all {plural(event.columns, 'feature')}); the training rows all together, by those of all "
+                f"{event.rows:,} rows. Differences between batches are lost in evaluation only.",
+                fix=KEEP,
+                evidence=facts | {"rows_of_largest_batch": event.batch_rows},
+            )
+            return
+        standard = all(_is_standard(column, evaluated.distinct_rows) for column in evaluated.columns)
+        if standard and not event.centered and event.columns >= FEWEST and event.away > HALF * event.columns:
+            yield self.finding(
+                event,
+                f"The training rows have deviation 1 in all {event.columns} features, but {event.away} of them have a "
+                f"mean far from 0 (typically {event.offset:.2g}); here all have mean 0 and deviation 1. The training "
+                "rows were probably centered twice.",
+                fix="Look for an operation in place where the statistics are computed (`x.sub_(mean)`, `x -= mean`): "
+                "it changes the rows that are normalized again later.",
+                evidence=facts | {"shifted_features": event.away, "typical_mean": event.offset},
+            )
 
     def _told_apart(self) -> Findings:
         for model, event in self._answers.items():
@@ -169,14 +227,18 @@ class ValidationInputsDiffer(Rule, code="DAT112", severity=Severity.WARNING):
             evaluation,
             f"{which} between training and evaluation; {noun} {index} has {one.mean:.4g} ± {one.deviation:.4g} in "
             f"training and {other.mean:.4g} ± {other.deviation:.4g} here.",
-            fix="Prepare both phases the same way: the same units, and normalization with the statistics of the "
-            "training data.",
+            fix=KEEP,
             evidence={
                 f"{noun} {i}": f"{a.mean:.4g} ± {a.deviation:.4g} -> {b.mean:.4g} ± {b.deviation:.4g}"
                 for i, a, b in differing[:SHOWN]
             }
             | {"training_at": training.place, "training_rows": training.rows, "evaluation_rows": evaluation.rows},
         )
+
+
+def _is_standard(column: Column, rows: int) -> bool:
+    """Mean 0 and deviation 1, as rows like the training rows have after a normalization with its statistics."""
+    return abs(column.mean) <= ERRORS * column.deviation / sqrt(rows) and 1 / WIDTH <= column.deviation <= WIDTH
 
 
 def _is_judged(one: Column) -> bool:

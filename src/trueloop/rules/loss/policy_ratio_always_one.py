@@ -1,4 +1,4 @@
-"""LOS172 policy-ratio-always-one: the old policy is the policy itself, so their ratio is 1 and nothing is ever clipped.
+"""LOS173 policy-ratio-always-one: the old policy is the policy itself, so their ratio is 1 and nothing is ever clipped.
 
 What it sees
 ------------
@@ -42,7 +42,7 @@ LEAST: Final = 8  # ratios
 SAMPLED: Final = 2  # recorded steps with the states and actions of an earlier one
 
 
-class PolicyRatioAlwaysOne(Rule, code="LOS172", severity=Severity.ERROR):
+class PolicyRatioAlwaysOne(Rule, code="LOS173", severity=Severity.ERROR):
     not_applicable = "no training step was recorded"
 
     def __init__(self) -> None:
