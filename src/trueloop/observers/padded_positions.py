@@ -149,7 +149,7 @@ def _ends(tensor: Tensor) -> _Ends | None:
     values = tensor.detach().cpu()
     found = padded_rows((values.float() if values.is_floating_point() else values).numpy())
     ends = torch.from_numpy(found.ends)
-    if found.alike > RARELY or int(ends.min()) < 1 or len(ends.unique()) < LENGTHS:
+    if found.alike > RARELY or int(ends.min()) < 1 or len(set(found.ends.tolist())) < LENGTHS:
         return None
     positions = values.shape[1]
     beyond = (positions - ends - 1).clamp(min=0).sum().item() / (len(ends) * positions)
