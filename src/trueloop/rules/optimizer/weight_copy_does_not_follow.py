@@ -151,7 +151,7 @@ class WeightCopyDoesNotFollow(Rule, code="OPT120", severity=Severity.ERROR):
 
     def on_run_ended(self, end: RunEnded) -> Findings:
         for place, (program, count, looks) in self._pulls.items():
-            if looks >= LOOKS and place not in self._two_way:
+            if looks >= LOOKS and place not in self._two_way and end.reason == "finished":
                 yield self._pulled(program, place, count, looks)
         yield from self._slow_copies(end)
 
