@@ -20,8 +20,8 @@ __all__ += ["is_initial", "parameters_of"]
 
 SUMMED: Final = 1024  # Values of a parameter that are summed to see whether the user writes to it
 FEW_VALUES: Final = 2  # zeros, ones, an identity
-TAILS: Final = 64  # numbers that show the tails of a distribution; fewer say nothing
-UNIFORM: Final = 1.9  # largest number over the root mean square: sqrt(3) if uniform, above 2 for 64 normal numbers
+FEWEST: Final = 16  # numbers that say something about their distribution
+SPREAD: Final = 1.37  # three standard deviations of the root mean square of n uniform numbers, relative, times sqrt(n)
 OUTPUTS: Final = 16  # Tensors of a model's output whose graph is walked
 
 
@@ -51,9 +51,10 @@ def fingerprint(parameter: Tensor) -> Fingerprint:
 def is_initial(parameter: Tensor) -> bool:
     """Constant or uniformly distributed numbers, as PyTorch's layers begin: training gives a weight longer tails."""
     numbers = evenly_spaced(parameter.detach().reshape(-1), SUMMED).double()
-    if len(torch.unique(numbers)) <= FEW_VALUES or len(numbers) < TAILS:
+    if len(torch.unique(numbers)) <= FEW_VALUES or len(numbers) < FEWEST:
         return True
-    return float(numbers.abs().max()) <= UNIFORM * float(numbers.square().mean().sqrt())
+    largest: float = 3**0.5 * (1 + SPREAD / len(numbers) ** 0.5)  # over the root mean square, if uniform
+    return float(numbers.abs().max()) <= largest * float(numbers.square().mean().sqrt())
 
 
 def is_idle_expert(model: nn.Module, name: str, had: set[str]) -> bool:

@@ -71,7 +71,7 @@ class FreezingObserver(Observer):
                 self.emit(FreezingIgnored, call.place, name, names[0], "module", (path or name,), trained)
 
     def _stepping(self, call: StepCall) -> set[int]:
-        """The parameters of this optimizer, and of those that take turns with it."""
+        """The parameters of this optimizer, and of optimizers that take turns with it."""
         own = self.objects.optimizer(call.optimizer).number
         since = self._stepped_at.get(own, self.bus.step)
         return {

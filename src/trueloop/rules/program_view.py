@@ -6,6 +6,7 @@ answer None, and a rule that gets None stays silent.
 
 from collections.abc import Iterator
 from functools import cached_property
+from math import prod
 from typing import Final
 
 from trueloop.event import Operation, Place, StepProgram, Value
@@ -31,6 +32,7 @@ _ROWWISE: Final = frozenset({
 })  # fmt: skip
 """Operations whose result has the samples of their first input where that has them."""
 _CONSTANTS: Final = ("zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full", "fill_", "zero_")
+_DISTRIBUTED: Final = 64  # numbers: fewer are often within the bounds of uniform ones, whatever they are
 _MOST: Final = 24  # operations to follow back
 
 
@@ -245,6 +247,11 @@ class ProgramView:
     def _with_parameters(self) -> frozenset[int]:
         reading = (o for o in self.operations if o.model >= 0)
         return frozenset(o.model for o in reading if any(self.values[i].origin == "parameter" for i in o.inputs))
+
+    def is_large_matrix(self, value: int) -> bool:
+        """A matrix with enough numbers to show how they are distributed (`Value.initial`)."""
+        shape = self.values[value].shape
+        return len(shape) > 1 and prod(shape) >= _DISTRIBUTED
 
     def in_model(self, operation: Operation) -> bool:
         """It ran in the forward of a module with parameters; a loss module has none."""

@@ -68,7 +68,7 @@ class TensorNotABuffer(Rule, code="MDL103", severity=Severity.WARNING):
         return self.finding(
             event,
             f"`{tensor.owner}.{tensor.attribute}` ({shape}) is computed from a parameter that nothing else keeps. "
-            "It is no parameter: no optimizer trains it, and the `state_dict` does not contain it.",
+            "It is not a parameter: no optimizer trains it, and the `state_dict` does not contain it.",
             fix=f"Compute first, then make the parameter: `self.{tensor.attribute} = nn.Parameter(...)` around the "
             "complete expression.",
             evidence=facts(tensor, "model owner attribute shape", model=event.name),

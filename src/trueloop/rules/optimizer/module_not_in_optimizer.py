@@ -159,7 +159,7 @@ def _is_a_loss(view: ProgramView, model: int) -> bool:
 def _is_a_head(view: ProgramView, model: int) -> bool:
     """A model with initial weights that has only ever been called with what a trained model computed."""
     own = _parameters(view, model)
-    if not all(view.values[i].initial for i in own) or not any(len(view.values[i].shape) > 1 for i in own):
+    if not all(view.values[i].initial for i in own) or not any(view.is_large_matrix(i) for i in own):
         return False
     trained = {i for i, v in enumerate(view.values) if v.trainer == "optimizer" and v.name}
     uses = [use for use in view.program.models if use.model == model]

@@ -8,6 +8,8 @@ average, a target network, a teacher. Measured is what the update does, however 
 - the copy shares its memory with the weights, so each update averages a weight with itself;
 - a model that bootstraps targets (`reward + discount * value`) shares its memory with the trained model, all of it;
 - each update moves the copy away from the weights;
+- the update is written into the trained weights: they are averaged with those of a model that is called without a
+  graph in the step, and that keeps its initial random weights for the whole run;
 - the update leaves the copy exactly as it was, or covers less than a sixteenth of the distance in the whole run;
 - the copy is evaluated after the last step, and most of it is still the initial weights;
 - the update computes the average of copy and weight into a new tensor that nothing reads, and the copy stays.
@@ -55,6 +57,7 @@ from trueloop.event import (
     TargetsBootstrapped,
     WeightCopies,
 )
+from trueloop.event.operation_names import ANY_PRODUCT, PRODUCTS
 from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Finding, Findings, Rule, Severity, on_line, plural
 from trueloop.usercode.source import source_of
@@ -62,6 +65,8 @@ from trueloop.usercode.source import source_of
 __all__ = ["WeightCopyDoesNotFollow"]
 
 CLOSE: Final = 0.5  # Distance of a copy when it is first measured
+SCALES: Final = ANY_PRODUCT - PRODUCTS
+ADDS: Final = frozenset({"add_", "__iadd__"})
 AWAY: Final = -1e-6
 LOOKS: Final = 2
 STILL_LOOKS: Final = 3
@@ -81,14 +86,24 @@ class WeightCopyDoesNotFollow(Rule, code="OPT120", severity=Severity.ERROR):
         self._evaluated: CopyEvaluatedLast | None = None
         self._loaded = False
         self._bootstrapped: set[int] = set()  # models whose values are in targets
+        self._pulls: dict[Place, tuple[StepProgram, int, int]] = {}
+        """Lines that average trained weights with untrained ones: the latest program, how many weights and programs."""
+        self._two_way: set[Place] = set()
 
     def on_targets_bootstrapped(self, event: TargetsBootstrapped) -> None:
         self._bootstrapped.add(event.model)
 
     def on_step_program(self, event: StepProgram) -> Findings:
-        if event.phase != "training" or not self._bootstrapped:
+        if event.phase != "training":
             return
-        for target, trained, count in _shared_targets(ProgramView(event)):
+        view = ProgramView(event)
+        for place, untrained in _pulled_to(view).items():
+            looks = self._pulls[place][2] if place in self._pulls else 0
+            if untrained:
+                self._pulls[place] = (event, untrained, looks + 1)
+            elif looks:
+                self._two_way.add(place)
+        for target, trained, count in _shared_targets(view) if self._bootstrapped else ():
             if target.model in self._bootstrapped and self.count("target", target.model) == 1:
                 yield self.finding(
                     event,
@@ -135,6 +150,23 @@ class WeightCopyDoesNotFollow(Rule, code="OPT120", severity=Severity.ERROR):
         )  # fmt: skip
 
     def on_run_ended(self, end: RunEnded) -> Findings:
+        for place, (program, count, looks) in self._pulls.items():
+            if looks >= LOOKS and place not in self._two_way and end.reason == "finished":
+                yield self._pulled(program, place, count, looks)
+        yield from self._slow_copies(end)
+
+    def _pulled(self, event: StepProgram, place: Place, count: int, looks: int) -> Finding:
+        return self.finding(
+            event,
+            f"This line averages {plural(count, 'trained weight')} with those of a model that nobody trains, and "
+            "writes the result into the trained ones. The copy keeps its random weights, and pulls the trained ones "
+            "to them.",
+            fix="Write into the copy: `copy.lerp_(weight, 1 - decay)`.",
+            evidence={"weights": count, "sampled_steps": looks},
+            place=place,
+        )
+
+    def _slow_copies(self, end: RunEnded) -> Findings:
         looks = self._looks
         if len(looks) < STILL_LOOKS or looks[0].distance > CLOSE or end.step < STEPS:
             return
@@ -202,6 +234,27 @@ def _shared_targets(view: ProgramView) -> Iterator[tuple[ModelUse, ModelUse, int
             if all(view.values[i].memory in memories for i in own):
                 yield target, trained, len(own)
                 break
+
+
+def _pulled_to(view: ProgramView) -> dict[Place, int]:
+    """Lines that average trained matrices with those of a model that is called without a graph: how many of these have
+    the values of an initialization. 0: other code writes to some of them."""
+    called = {i for use in view.program.models if not use.grad for i in _parameters(view, use)}
+    copies = {view.values[i].memory: view.values[i] for i in called if len(view.values[i].shape) > 1}
+    trained = {v.memory for v in view.values if v.trainer == "optimizer"} - copies.keys()
+    scaled: set[int] = set()
+    found: dict[Place, list[bool]] = {}
+    for operation in view.operations:
+        memories = [view.values[index].memory for index in operation.inputs]
+        if not memories or memories[0] not in trained or operation.place is None:
+            continue
+        if operation.name in SCALES:
+            scaled.add(memories[0])
+        if operation.name == "lerp_" or (operation.name in ADDS and memories[0] in scaled):
+            others = [copies[memory] for memory in memories[1:] if memory in copies]
+            found.setdefault(operation.place, []).extend(v.trainer == "nobody" and v.initial for v in others)
+    large = any(view.is_large_matrix(index) for index in called)
+    return {place: len(known) if all(known) and large else 0 for place, known in found.items() if known}
 
 
 def _parameters(view: ProgramView, use: ModelUse) -> set[int]:
