@@ -18,7 +18,7 @@ __all__ += [
     "TokensCounted",
     "UnknownSymbols",
 ]
-__all__ += ["ChannelsPooled", "TableStandardized"]
+__all__ += ["ChannelsPooled", "ReorderedTargets", "TableStandardized"]
 __all__ += ["BoxCorners", "BoxesCompared", "OwnTargetColumn", "WindowEndsInTarget"]
 
 
@@ -275,6 +275,17 @@ class ConstantPart:
 
 
 @dataclass(frozen=True, slots=True)
+class ReorderedTargets:
+    """Inputs and targets in the order of row numbers that are sorted as text, on one side only."""
+
+    order: str
+    rows: int  # examined
+    score: float  # correlation of predictions with the targets in that order
+    own: float  # the same with the targets of the rows
+    example: tuple[int, int]  # a row, and the row whose target belongs to it
+
+
+@dataclass(frozen=True, slots=True)
 class StoredOrderCompared(Event):
     """Inputs and targets of training data in the order in which they are stored. `place`: the training call.
 
@@ -294,6 +305,7 @@ class StoredOrderCompared(Event):
     part: ShiftedPart | None = None
     renamed: RenamedPart | None = None
     constant: ConstantPart | None = None
+    reordered: ReorderedTargets | None = None  # where the targets of the rows do not fit
 
 
 @dataclass(frozen=True, slots=True)
