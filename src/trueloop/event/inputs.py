@@ -18,7 +18,7 @@ __all__ += [
     "TokensCounted",
     "UnknownSymbols",
 ]
-__all__ += ["ChannelsPooled", "ReorderedTargets", "TableStandardized"]
+__all__ += ["ChannelsPooled", "ReorderedTargets", "TableStandardized", "WindowsDrawn"]
 __all__ += ["BoxCorners", "BoxesCompared", "OwnTargetColumn", "WindowEndsInTarget"]
 
 
@@ -491,3 +491,13 @@ class ChannelsPooled(Event):
     channels: int
     narrowest: tuple[int, float]  # channel, its deviation
     widest: tuple[int, float]
+
+
+@dataclass(frozen=True, slots=True)
+class WindowsDrawn(Event):
+    """Windows that the recorded training steps cut out of one stored stream. `place`: where."""
+
+    length: int  # of the stream
+    width: int  # of a window
+    steps: tuple[tuple[int, int, int], ...]  # of each recorded step: first and last start, windows
+    different: int  # steps whose windows differ
