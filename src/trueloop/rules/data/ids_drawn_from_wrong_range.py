@@ -5,7 +5,7 @@ What it sees
 In recorded training steps one embedding table is looked up twice. Some of the ids reach over all of its rows. The
 others are spread evenly from 0 to exactly the size of a smaller table of the same step, and never beyond.
 
-Windows of a long stored stream (a text, a signal) are drawn anew in each recorded step, from the first to a late one,
+Windows of a long stored stream (a text, a signal) differ in each recorded step, from the first to a late one,
 and they all begin below the width of one window, spread from end to end.
 
 Why it hurts
