@@ -18,7 +18,7 @@ __all__ += [
     "TokensCounted",
     "UnknownSymbols",
 ]
-__all__ += ["ChannelsPooled", "TableStandardized"]
+__all__ += ["ChannelsPooled", "ReorderedTargets", "TableStandardized", "WindowsDrawn"]
 __all__ += ["BoxCorners", "BoxesCompared", "OwnTargetColumn", "WindowEndsInTarget"]
 
 
@@ -276,6 +276,17 @@ class ConstantPart:
 
 
 @dataclass(frozen=True, slots=True)
+class ReorderedTargets:
+    """Inputs and targets in the order of row numbers that are sorted as text, on one side only."""
+
+    order: str
+    rows: int  # examined
+    score: float  # correlation of predictions with the targets in that order
+    own: float  # the same with the targets of the rows
+    example: tuple[int, int]  # a row, and the row whose target belongs to it
+
+
+@dataclass(frozen=True, slots=True)
 class StoredOrderCompared(Event):
     """Inputs and targets of training data in the order in which they are stored. `place`: the training call.
 
@@ -295,6 +306,7 @@ class StoredOrderCompared(Event):
     part: ShiftedPart | None = None
     renamed: RenamedPart | None = None
     constant: ConstantPart | None = None
+    reordered: ReorderedTargets | None = None  # where the targets of the rows do not fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -480,3 +492,13 @@ class ChannelsPooled(Event):
     channels: int
     narrowest: tuple[int, float]  # channel, its deviation
     widest: tuple[int, float]
+
+
+@dataclass(frozen=True, slots=True)
+class WindowsDrawn(Event):
+    """Windows that the recorded training steps cut out of one stored stream. `place`: where."""
+
+    length: int  # of the stream
+    width: int  # of a window
+    steps: tuple[tuple[int, int, int], ...]  # of each recorded step: first and last start, windows
+    different: int  # steps whose windows differ

@@ -79,6 +79,17 @@ def orders_of_rows(rows: int) -> dict[str, Order]:
     }
 
 
+def text_orders(rows: int) -> dict[str, Order]:
+    """Row numbers sorted as text, counted from 0 or from 1, in both directions."""
+    found: dict[str, Order] = {}
+    for first in (0, 1):
+        ranks = _ranks([str(number + first) for number in range(rows)])
+        shown = ("0, 1, 10, 100, ...", "1, 10, 100, ...")[first]
+        found[f"the inputs in text order of their numbers ({shown})"] = numpy.argsort(ranks)
+        found[f"the targets in text order of their numbers ({shown})"] = ranks
+    return found
+
+
 def orders_of_keys(name: str, keys: Sequence[str]) -> dict[str, Order]:
     """Rows that are sorted by keys, as text or by the numbers in them, if no key comes twice."""
     if len(set(keys)) < len(keys):

@@ -9,13 +9,15 @@ from typing import Final, NamedTuple
 import torch
 from torch import Tensor
 
+from trueloop.measure.alignments import text_orders
 from trueloop.measure.probe import neighbors, numbers_of_rows, ridge, standardized
 
-__all__ = ["Constant", "Order", "Part", "Renamed", "StoredTable", "examine"]
+__all__ = ["SHIFTS", "Constant", "Order", "Part", "Renamed", "Reordered", "StoredTable", "examine", "reordered"]
 
 SHIFTS: Final = 8
 CHUNK: Final = 32  # rows in a row on one side of the cross-validation: neighbors in time are on the same side
 LEAST_ROWS: Final = 200
+LEAST_REORDERED: Final = 150  # of a sample: rows whose target in a different order is in the sample too
 MOST_CODES: Final = 20
 MOST_COLUMNS: Final = 8  # of the targets
 WIDEST: Final = 256  # numbers in a row
@@ -75,6 +77,16 @@ class Order(NamedTuple):
     constant: Constant | None = None
 
 
+class Reordered(NamedTuple):
+    """Targets in a known different order than their rows."""
+
+    order: str
+    rows: int  # whose target in that order is known
+    score: float  # correlation of predictions with those targets
+    own: float  # the same with the targets of the rows
+    example: tuple[int, int]  # a row, and the row whose target belongs to it
+
+
 class _Answers(NamedTuple):
     """Targets as columns of mean 0 and deviation 1, with those of the rows at each distance beside."""
 
@@ -86,6 +98,66 @@ class _Answers(NamedTuple):
 
 def examine(table: StoredTable) -> Order | None:
     """None: too few rows, or targets that do not vary."""
+    known = _numbers(table)
+    if known is None:
+        return None
+    flat, targets, places, answers = known
+    predicted = _predicted(flat, answers)
+    products = (predicted * answers.shifted).mean(2)
+    scores = products.sum(0) / answers.known.sum(0)
+    best = int(scores.argmax())
+    middle = len(flat) // 2
+    halves = [int(_kinks(half.sum(0)).argmax()) - SHIFTS for half in (products[:middle], products[middle:])]
+    found = Order(
+        len(flat), answers.classes, tuple(scores.tolist()), best - SHIFTS, _copied(flat, answers, best),
+        _related(flat, places), (halves[0], halves[1]), tuple(_kinks(scores).tolist()),
+    )  # fmt: skip
+    if best != SHIFTS:
+        return found
+    if answers.classes and targets.shape[1] == 1:
+        codes = _Codes(flat, targets[:, 0])
+        found = found._replace(renamed=codes.renamed(places), constant=codes.constant(places))
+    if found.renamed is None and found.constant is None:
+        found = _shifted_part(found, predicted[:, SHIFTS], answers, places)
+    return found
+
+
+def reordered(table: StoredTable, length: int) -> Reordered | None:
+    """The targets in the text order of row numbers, or the rows: the order that predicts best; None: too few rows."""
+    known = _numbers(table)
+    if known is None:
+        return None
+    flat, _, places, answers = known
+    at = torch.full((length,), -1)
+    at[places] = torch.arange(len(places))
+    best: Reordered | None = None
+    for name, order in text_orders(length).items():
+        there = at[torch.from_numpy(order)[places]]
+        rows = (there >= 0).nonzero()[:, 0]
+        if len(rows) < LEAST_REORDERED:
+            continue
+        scores = [_score(flat[rows], answers.own[targets]) for targets in (there[rows], rows)]
+        if best is None or scores[0] > best.score:
+            first = rows[(there[rows] != rows).nonzero()[0]]
+            best = Reordered(name, len(rows), scores[0], scores[1], (int(places[first]), int(places[there[first]])))
+    return best
+
+
+def _score(flat: Tensor, wanted: Tensor) -> float:
+    """Correlation of targets with their predictions from the rows, out of fold, by the better probe."""
+    side = torch.arange(len(flat)) // CHUNK % 2 == 0
+    scores: list[float] = []
+    for predict in (neighbors, ridge):
+        found = torch.zeros_like(wanted)
+        for half in (side, ~side):
+            found[~half] = predict(flat[half], wanted[half], flat[~half])
+        one, other = (t - t.mean(0) for t in (found, wanted))
+        scores.append(((one * other).sum(0) / (one.norm(dim=0) * other.norm(dim=0)).clamp_min(1e-12)).mean().item())
+    return max(scores)
+
+
+def _numbers(table: StoredTable) -> tuple[Tensor, Tensor, Tensor, _Answers] | None:
+    """Finite rows as standardized numbers, with their targets, their places and the targets around them."""
     finite = table.rows.reshape(len(table.rows), -1).double().isfinite().all(1)
     rows, targets, places = (t[finite] for t in table)
     targets = targets.reshape(len(targets), -1).double()[:, :MOST_COLUMNS]
@@ -100,25 +172,7 @@ def examine(table: StoredTable) -> Order | None:
     if not flat.shape[1]:
         return None
     flat = flat[:, :: -(-flat.shape[1] // WIDEST)]
-    flat = standardized(flat, flat)
-    predicted = _predicted(flat, answers)
-    products = (predicted * answers.shifted).mean(2)
-    scores = products.sum(0) / answers.known.sum(0)
-    best = int(scores.argmax())
-    middle = len(rows) // 2
-    halves = [int(_kinks(half.sum(0)).argmax()) - SHIFTS for half in (products[:middle], products[middle:])]
-    found = Order(
-        len(rows), answers.classes, tuple(scores.tolist()), best - SHIFTS, _copied(flat, answers, best),
-        _related(flat, places), (halves[0], halves[1]), tuple(_kinks(scores).tolist()),
-    )  # fmt: skip
-    if best != SHIFTS:
-        return found
-    if answers.classes and targets.shape[1] == 1:
-        codes = _Codes(flat, targets[:, 0])
-        found = found._replace(renamed=codes.renamed(places), constant=codes.constant(places))
-    if found.renamed is None and found.constant is None:
-        found = _shifted_part(found, predicted[:, SHIFTS], answers, places)
-    return found
+    return standardized(flat, flat), targets, places, answers
 
 
 def _kinks(scores: Tensor) -> Tensor:

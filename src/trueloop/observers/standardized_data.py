@@ -26,6 +26,7 @@ __all__ = ["StandardizedDataObserver"]
 LEAST_ROWS: Final = 100  # of a table
 LEAST_BATCH: Final = 8  # rows
 MOST_ELEMENTS: Final = 2**23  # of a table
+LARGEST: Final = 400  # rows: in larger batches, n and n - 1 do not differ enough
 MOST_BATCH: Final = 2**18
 TRAINED: Final = 12  # training batches of a model that are looked at
 EVALUATED: Final = 64
@@ -140,6 +141,8 @@ def _are_own(table: Standard, batches: list[tuple[int, bool, bool]]) -> bool:
 
     Groups that are standardized with n - 1 have together a deviation below 1. With n, nothing shows it: then the
     batches must be cut by number, with a smaller last one."""
+    if max(rows for rows, _, _ in batches) > LARGEST:
+        return False
     if all(unbiased for _, _, unbiased in batches):
         return table.unbiased
     sizes = [rows for rows, _, _ in batches]

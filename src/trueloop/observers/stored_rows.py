@@ -21,13 +21,14 @@ from trueloop.event import (
     PairsMatched,
     Place,
     RenamedPart,
+    ReorderedTargets,
     ShiftedPart,
     StoredOrderCompared,
 )
 from trueloop.event.operation_names import PICKS
 from trueloop.measure.look_ahead import future_in_columns
 from trueloop.measure.pairs import paired
-from trueloop.measure.stored_order import StoredTable, examine
+from trueloop.measure.stored_order import SHIFTS, StoredTable, examine, reordered
 from trueloop.measure.tensors import is_plain, is_readable, tensors_in
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import BatchDrawn, LoaderStart, ModuleCall, OperationCall, ProgramStart, RunEnd
@@ -43,6 +44,7 @@ RUNS: Final = 8  # of rows in a row, evenly spread, where there are more
 MOST_ELEMENTS: Final = 2**22
 WIDEST_TARGET: Final = 64  # numbers
 WIDEST_INPUT: Final = 256
+FITS: Final = 0.35  # correlation of predictions with the targets of the rows: with more, they are in order
 SECONDS: Final = 0.25  # of computing, to read a dataset of the user's own class
 LIMIT: Final = 3.0  # seconds on a busy machine
 _PICKS: Final = frozenset({"gather", "index_select", "__getitem__", "scatter", "scatter_add", "embedding", "take"})
@@ -200,9 +202,11 @@ class StoredRowsObserver(Observer):
 
     def _examine(self, source: _Source, rows: Tensor, targets: Tensor) -> None:
         self._look_ahead(source, rows, targets)
-        found = examine(StoredTable(rows, targets, source.places))
+        table = StoredTable(rows, targets, source.places)
+        found = examine(table)
         if found is None:
             return
+        other = reordered(table, source.length) if found.scores[SHIFTS] < FITS else None
         part, same = found.renamed, found.constant
         self.emit(
             StoredOrderCompared, source.place, found.rows, source.length, found.classes, found.scores, found.shift,
@@ -212,6 +216,7 @@ class StoredRowsObserver(Observer):
             else RenamedPart(*part.part, part.codes, part.agree, part.before, part.elsewhere),
             constant=None if same is None
             else ConstantPart(*same.part, same.code, same.recall, same.elsewhere, same.apart),
+            reordered=None if other is None else ReorderedTargets(*other),
         )  # fmt: skip
 
     def _look_ahead(self, source: _Source, rows: Tensor, targets: Tensor) -> None:

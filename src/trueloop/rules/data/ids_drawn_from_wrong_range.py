@@ -1,34 +1,41 @@
-"""DAT152 ids-drawn-from-wrong-range: ids drawn at random stop at the size of another embedding table.
+"""DAT152 ids-drawn-from-wrong-range: ids or positions drawn at random stop at the size of something else.
 
 What it sees
 ------------
 In recorded training steps one embedding table is looked up twice. Some of the ids reach over all of its rows. The
 others are spread evenly from 0 to exactly the size of a smaller table of the same step, and never beyond.
 
+Windows of a long stored stream (a text, a signal) differ in each recorded step, from the first to a late one,
+and they all begin below the width of one window, spread from end to end.
+
 Why it hurts
 ------------
 Negative items drawn with `randint(n_users)` leave out every item from `n_users` on. These items are never negatives:
-their scores are pushed up by positives only, and the ranking puts them first.
+their scores are pushed up by positives only, and the ranking puts them first. Window starts drawn with
+`randint(block)` leave out all of the text except its first two blocks, which the model learns by heart.
 
 Evidence
 --------
-Both tables with their sizes, the range of the ids that are drawn, and how many were seen.
+Both tables with their sizes, the range of the ids that are drawn, and how many were seen. Of windows: the length of the
+stream, the width, and where they begin.
 
 Use instead
 -----------
     negatives = torch.randint(0, n_items, users.shape)
+    starts = torch.randint(len(text) - block, (batch,))
 
 When it is fine
 ---------------
 Not reported: ids that are also looked up in the smaller table (users and items in one table), ids that are not spread
-evenly (popular items, real data), ranges that are no other table's size, and fewer than 60 ids.
+evenly (popular items, real data), ranges that are no other table's size, and fewer than 60 ids. Windows that are read
+in their order, the same windows in every step (a test of overfitting), and streams shorter than 20 windows.
 """
 
 from dataclasses import dataclass
 from math import log, sqrt
 from typing import Final
 
-from trueloop.event import Place, RunEnded, StepProgram
+from trueloop.event import Place, RunEnded, StepProgram, WindowsDrawn
 from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity
 
@@ -38,6 +45,9 @@ SAMPLED: Final = 3  # recorded steps
 FEWEST: Final = 60  # ids
 NEAR: Final = 0.05  # of the smaller table: from the smallest and largest id to its ends
 SIGMAS: Final = 4.0  # of the mean of evenly spread ids
+RECORDED: Final = 4  # steps: the first three, and one after at least 24 steps
+WINDOWS: Final = 20  # in the stream
+END: Final = 0.25  # of the width: the starts of each step come so near to 0 and to the width
 SURE: Final = -14.0  # log of the chance that even draws from the whole table would all stay below
 _LOOKUPS: Final = {"embedding": (0, 1), "__getitem__": (1, 0), "index_select": (1, 0)}
 """Positions of the ids and of the table."""
@@ -100,6 +110,24 @@ class IdsDrawnFromWrongRange(Rule, code="DAT152", severity=Severity.WARNING):
         for lookups in used.values():
             for name, rows, position in lookups:
                 self._shared |= {(name, position, others) for _, others, _ in lookups if others != rows}
+
+    def on_windows_drawn(self, event: WindowsDrawn) -> Findings:
+        width, last = event.width, max(high for _, high, _ in event.steps)
+        if len(event.steps) < RECORDED or event.different < len(event.steps) or event.length < WINDOWS * width:
+            return
+        if last > width or not all(
+            low <= END * width and high >= (1 - END) * width - 2 for low, high, _ in event.steps
+        ):
+            return
+        yield self.finding(
+            event,
+            f"All windows of {width} positions begin at positions 0 to {last} of {event.length:,}, in all "
+            f"{len(event.steps)} recorded steps, as if drawn from the width of a window. Positions from {last + width} "
+            "on are never read.",
+            fix="Draw the starts from the length of the stream: `torch.randint(len(text) - block, (batch,))`.",
+            evidence={"length": event.length, "width": width, "last_start": last, "recorded_steps": len(event.steps),
+                      "windows": sum(count for _, _, count in event.steps)},
+        )  # fmt: skip
 
     def on_run_ended(self, _: RunEnded) -> Findings:
         for (name, rows), lookups in self._ids.items():

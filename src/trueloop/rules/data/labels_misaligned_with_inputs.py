@@ -2,7 +2,7 @@
 
 What it sees
 ------------
-Five independent cases.
+Six independent cases.
 
 - Equal inputs with different labels: in the first epoch of a training loader, samples with bit-identical inputs have
   the same label no more often than two random samples.
@@ -13,6 +13,8 @@ Five independent cases.
 - Targets that are shifted by a few rows: in the order in which the training data is stored, the predictions of a small
   probe (nearest neighbors and ridge regression, cross-validated) fit the targets of the rows up to 8 before or after
   far better than those of their own rows; in all rows, or in a stretch of them.
+- Inputs that were read in the text order of their numbers (img_10 before img_2) while the targets are in numeric order,
+  or the reverse: the probe's predictions fit the targets in that order, and not those of their own rows.
 - Dense targets (images, masks, series) of other rows: most samples correlate far better with the target of a different
   row than with their own, one to one; hardly any fits its own best.
 
@@ -52,6 +54,7 @@ from trueloop.event import (
     LabelsCompared,
     LoadersOutOfSync,
     PairsMatched,
+    ReorderedTargets,
     ShiftedPart,
     StoredOrderCompared,
 )
@@ -143,6 +146,8 @@ class LabelsMisalignedWithInputs(Rule, code="DAT108", severity=Severity.WARNING)
         own, best = event.scores[DISTANCES], max(event.scores)
         if event.shift and not event.copied and (_stands_alone(event) or _is_late(event)):
             yield self._shifted(event, "The targets", event.shift, best, own, event.rows)
+        if event.reordered is not None:
+            yield from self._reordered(event, event.reordered)
         part = event.part
         if part is not None and event.related <= RELATED and _is_part(part):
             where = f"From row {part.first} to row {part.last} of {event.stored}, the targets"
@@ -167,6 +172,22 @@ class LabelsMisalignedWithInputs(Rule, code="DAT108", severity=Severity.WARNING)
             "`key=lambda p: int(p.stem.split('_')[1])`, or join inputs and targets by their names.",
             evidence={"rows": event.rows, "fit_others": event.others, "fit_own": event.own,
                       "by_chance": event.by_chance, "examples": [list(pair) for pair in event.examples]},
+        )  # fmt: skip
+
+    def _reordered(self, event: StoredOrderCompared, found: ReorderedTargets) -> Findings:
+        clear = found.score >= LEAST_SCORE and found.score * sqrt(found.rows) >= SIGMAS
+        if not clear or abs(found.own) > ALONE * found.score:
+            return
+        row, there = found.example
+        yield self.finding(
+            event,
+            f"Inputs and targets are stored in different orders, {found.order}: a probe's predictions correlate "
+            f"{found.own:.2f} with the targets of their own rows and {found.score:.2f} with those in that order; the "
+            f"target of row {row} is stored at row {there}.",
+            fix="Sort both by one key: text order puts `img_10` before `img_2`; use "
+            "`key=lambda name: int(name.split('_')[1])`, or join inputs and targets by their names.",
+            evidence={"order": found.order, "own": round(found.own, 3), "in_that_order": round(found.score, 3),
+                      "rows": found.rows, "stored_rows": event.stored},
         )  # fmt: skip
 
     def _shifted(
