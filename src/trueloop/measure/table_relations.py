@@ -6,9 +6,19 @@ from typing import Final, NamedTuple
 import numpy
 from numpy.typing import NDArray
 
+from trueloop.measure.table_differences import Difference
 from trueloop.measure.tables import Table
 
-__all__ = ["Leak", "Relation", "ShiftedTargets", "leaks", "parts_by_group", "relations", "shifted_targets"]
+__all__ = [
+    "Leak",
+    "Relation",
+    "ShiftedTargets",
+    "as_difference",
+    "leaks",
+    "parts_by_group",
+    "relations",
+    "shifted_targets",
+]
 
 LEAST: Final = 80  # rows of each part
 ENOUGH: Final = 250  # rows in which a relation that is there would show
@@ -228,3 +238,12 @@ def _correlation(a: Floats, b: Floats) -> float:
 def _counts(values: Floats) -> bool:
     steps = numpy.diff(values)
     return bool((steps >= 0).all() or (steps <= 0).all())
+
+
+def as_difference(found: Relation) -> Difference:
+    inside = f"{max(found.inside):.2f}"
+    if found.kind == "inverted":
+        return Difference("inverted", found.column, f"{min(found.inside):.2f}", f"{max(found.across):.2f}")
+    first = found.inside[0] < found.inside[1]  # the file in which nothing gives the column
+    here, there = (f"{min(found.inside):.2f}", inside) if first else (inside, f"{min(found.inside):.2f}")
+    return Difference("unrelated", found.column, here, there, float(found.shift))

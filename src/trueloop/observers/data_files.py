@@ -50,9 +50,10 @@ from trueloop.measure.recoded import recoded
 from trueloop.measure.row_names import names_rows
 from trueloop.measure.shared_groups import shared_groups
 from trueloop.measure.splits import is_part, kind_of, listed_rows, sides, split_of
+from trueloop.measure.stored_statistics import foreign_statistics, read_statistics
 from trueloop.measure.stretched import stretched_arrays
 from trueloop.measure.table_differences import Difference, differences, group_differences, single_file
-from trueloop.measure.table_relations import Relation, leaks, parts_by_group, relations, shifted_targets
+from trueloop.measure.table_relations import as_difference, leaks, parts_by_group, relations, shifted_targets
 from trueloop.measure.table_rows import copied_rows, have_keys, ids_from_one, row_order
 from trueloop.measure.tables import Table, read_tables
 from trueloop.measure.text_markers import marker
@@ -120,6 +121,7 @@ class DataFilesObserver(Observer):
         self._headers(tables)
         self._overflows(tables)
         self._clocks(tables, began)
+        self._statistics(tables)
         for table in tables:
             self._examine(table)
             self._links(table, tables)
@@ -162,7 +164,7 @@ class DataFilesObserver(Observer):
                 rows = (len(part.rows), len(other.rows))
                 labels = (f"{part.column} = {part.value}", f"{part.column} = {other.value}")
                 different = group_differences(table, part.rows, other.rows)
-                different += map(_as_difference, relations(table, table, part.rows, other.rows))
+                different += map(as_difference, relations(table, table, part.rows, other.rows))
                 further = [each.rows for each in parts if each is not part and each is not other]
                 for found in conversions(table, table, part.rows, other.rows):
                     values = table.column(found.column).numbers
@@ -202,7 +204,7 @@ class DataFilesObserver(Observer):
             for found in conversions(first, second)
             if found.column not in known and self._in_two_units(found.column, first, second)
         )
-        for found in (*found_alone, *map(_as_difference, relations(first, second))):
+        for found in (*found_alone, *map(as_difference, relations(first, second))):
             self._differ(found, second.path, *names, rows)
         for codes in recoded(first, second):
             if not self._is_left_out(codes.column, first):
@@ -351,6 +353,14 @@ class DataFilesObserver(Observer):
                 if found is not None:
                     place = self._places[pair[1].path]
                     self.emit(ClocksDiffer, place, *found, users_modules(place.path))
+
+    def _statistics(self, tables: list[Table]) -> None:
+        """Means and deviations beside the data that they are stored for."""
+        for path in [path for path in list(self._places)[:MOST_FILES] if _is_small(path)]:
+            for stated in read_statistics(path):
+                found = foreign_statistics(stated, [table for table in tables if table.path != path])
+                if found is not None:
+                    self._differ(found.difference(), path, os.path.basename(path), found.file, (found.rows, found.rows))
 
     def _overflows(self, tables: list[Table]) -> None:
         """Arrays of integers that wrapped around, beside one of the same name that did not, or alone."""
@@ -559,15 +569,6 @@ class DataFilesObserver(Observer):
                 if (split_of(key), split_of(other)) == ("training", "evaluation") and shared:
                     name = os.path.basename(path)
                     self.emit(RowsCopied, place, f"{key} of {name}", f"{other} of {name}", shared, len(others), 0.0)
-
-
-def _as_difference(found: Relation) -> Difference:
-    inside = f"{max(found.inside):.2f}"
-    if found.kind == "inverted":
-        return Difference("inverted", found.column, f"{min(found.inside):.2f}", f"{max(found.across):.2f}")
-    first = found.inside[0] < found.inside[1]  # the file in which nothing gives the column
-    here, there = (f"{min(found.inside):.2f}", inside) if first else (inside, f"{min(found.inside):.2f}")
-    return Difference("unrelated", found.column, here, there, float(found.shift))
 
 
 def _text_of(path: str) -> str:

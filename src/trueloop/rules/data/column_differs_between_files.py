@@ -273,6 +273,11 @@ _SENTENCES: Final[dict[str, tuple[str, str]]] = {
         "Write the file again from its source. Scale the column after that: a few such values decide its mean and its "
         "standard deviation.",
     ),
+    "statistics": (
+        "`{file}` holds {here} of different data: beside `{column}` of `{other}`, the deviations are {there}. Data "
+        "that are normalized with them are neither centered nor scaled.",
+        "Compute them from the training data of this run and store them beside it, with the name of the data set.",
+    ),
     "precision": (
         "Column `{column}` of `{file}` needs more digits than float32 has: {here}; read as float32, {there}.",
         "Subtract the first value in float64, then convert: `(time - time[0]).astype(numpy.float32)`.",
