@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import torch
 from torch import Tensor
 
-from trueloop.event import LastStepRead, PaddedTargetsAveraged
+from trueloop.event import LastStepRead, PaddedTargetsAveraged, Place
 from trueloop.event.operation_names import RECURRENT
 from trueloop.measure.tensors import is_plain, is_readable, tensors_in
 from trueloop.measure.wrong_lengths import SHORTEST, padded_rows
@@ -33,6 +33,12 @@ class _Ends(NamedTuple):
     share: float  # of all positions: padding, but for the first of each row, which may mark its end
 
 
+class _Found(NamedTuple):
+    place: Place | None
+    state: bool  # of a recurrent layer; else the last of its steps
+    ends: _Ends
+
+
 class PaddedPositionsObserver(Observer):
     emits = (LastStepRead, PaddedTargetsAveraged)
     rarely = ("operation_ended",)
@@ -46,14 +52,23 @@ class PaddedPositionsObserver(Observer):
         self._samples = 0
         self._input: _Ends | None = None
         self._states: dict[int, weakref.ref[Tensor]] = {}
-        """By address: last states of recurrent layers that ran through the padding."""
-        self._read = False
+        """By address: last states of recurrent layers that ran through the padding, and what was computed from them."""
+        self._steps: dict[int, weakref.ref[Tensor]] = {}  # all steps of these layers
+        self._found: _Found | None = None
+        self._all_read = False  # all steps are read too, or another layer goes on from the state
 
     def program_started(self, start: ProgramStart) -> None:
         self._forget(on=start.phase == "training")
 
     def program_ended(self, _: ProgramStart) -> None:
+        self._report()
         self._forget(on=False)
+
+    def _report(self) -> None:
+        found, self._found = self._found, None
+        if found is not None and not (found.state and self._all_read):
+            how = "the last state" if found.state else "the last step"
+            self.emit(LastStepRead, found.place, how, *found.ends[1:])
 
     def operation_ended(self, call: OperationCall) -> None:
         if not self._on:
@@ -62,7 +77,7 @@ class PaddedPositionsObserver(Observer):
             self._scored(call)
         elif self.bus.call is not None and self.bus.grad:
             self._read_input(self.bus.call.number, self.bus.call.args, self.bus.call.kwargs)
-            if self._input is not None and not self._read:
+            if self._input is not None:
                 self._computed(call, self._input)
 
     # -- inputs and the step of a layer that is read --
@@ -70,7 +85,8 @@ class PaddedPositionsObserver(Observer):
     def _read_input(self, number: int, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         if number == self._call:
             return
-        self._call, self._input, self._read, self._states = number, None, False, {}
+        self._report()
+        self._call, self._input, self._all_read, self._states, self._steps = number, None, False, {}, {}
         tensors = [tensor for tensor in tensors_in((args, dict(kwargs)), 16) if tensor.ndim]
         self._samples = tensors[0].shape[0] if tensors else 0
         for tensor in tensors:
@@ -83,22 +99,23 @@ class PaddedPositionsObserver(Observer):
         first = call.args[0] if call.args else None
         if not isinstance(first, Tensor):
             return
+        given = list(tensors_in((call.args, dict(call.kwargs)), 16))
+        state = any(_is_known(tensor, self._states) for tensor in given)
         if call.name in RECURRENT:
+            self._all_read = self._all_read or state
             batch_first = bool(call.args[-1]) if isinstance(call.args[-1], bool) else False
             sizes = first.shape[:2] if batch_first else first.shape[1::-1] if first.ndim == 3 else ()
             if tuple(sizes) == (ends.rows, ends.positions):  # a packed sequence has two dimensions
-                states = list(tensors_in(call.output))[1:]
-                self._states |= {id(state): weakref.ref(state) for state in states}
+                steps, *states = tensors_in(call.output)
+                self._steps[id(steps)] = weakref.ref(steps)
+                self._states |= {id(each): weakref.ref(each) for each in states}
             return
-        state = any(self._is_state(t) for t in tensors_in((call.args, dict(call.kwargs)), 16))
-        if state or (call.name == "__getitem__" and _last_step(first, call.args[1], ends)):
-            self._read = True
-            how = "the last state" if state else "the last step"
-            self.emit(LastStepRead, call.place, how, ends.rows, ends.padded, ends.positions, ends.share)
-
-    def _is_state(self, tensor: Tensor) -> bool:
-        known = self._states.get(id(tensor))
-        return known is not None and known() is tensor
+        last = call.name == "__getitem__" and _last_step(first, call.args[1], ends)
+        self._all_read = self._all_read or (not last and any(_is_known(each, self._steps) for each in given))
+        if self._found is None and (state or last):
+            self._found = _Found(call.place, state, ends)
+        if state:
+            self._states |= {id(each): weakref.ref(each) for each in tensors_in(call.output, 16)}
 
     # -- the loss --
 
@@ -124,6 +141,11 @@ class PaddedPositionsObserver(Observer):
         if target.ndim != 1 or not rows or target.numel() % rows or not is_plain(target):
             return None
         return _ends(target.detach().reshape(rows, -1)) or _ends(target.detach().reshape(-1, rows).T)
+
+
+def _is_known(tensor: Tensor, known: Mapping[int, weakref.ref[Tensor]]) -> bool:
+    found = known.get(id(tensor))
+    return found is not None and found() is tensor
 
 
 def _last_step(tensor: Tensor, index: Any, ends: _Ends) -> bool:

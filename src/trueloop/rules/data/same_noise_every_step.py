@@ -7,7 +7,7 @@ them, and the numbers are the same each time: their shape, smallest, largest and
 
 Why it hurts
 ------------
-A generator that is seeded anew in every call gives one fixed pattern. A denoiser learns to subtract this pattern, an
+A generator that is seeded again in every call gives one fixed pattern. A denoiser learns to subtract this pattern, an
 augmentation makes one copy of each sample, a variational model has no noise at all; on fresh noise the model fails.
 
 Evidence

@@ -23,7 +23,8 @@ Use instead
 When it is fine
 ---------------
 Not reported: packed sequences, rows padded at their beginning, outputs gathered by their lengths, means and maxima over
-all steps, and padding that is a small part of the input.
+all steps, a last state beside all steps (attention) or that a decoder begins with, and padding that is a small part of
+the input.
 """
 
 from typing import Final
