@@ -4,6 +4,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final, final
 
+from trueloop.torch_private.compiler import compiler_callback, hide_from_compiler
+
 __all__ = ["PrintedLines"]
 
 LONGEST: Final = 4096  # characters of an unfinished line that are kept
@@ -27,10 +29,12 @@ class PrintedLines:
 
         def write(text: str, *args: Any, **kwargs: Any) -> Any:
             result = original(text, *args, **kwargs)
-            if self._stream is not None and type(text) is str:
+            # Inside of torch.compile's frames each function that is called may be compiled: ours would be, too.
+            if self._stream is not None and type(text) is str and compiler_callback() is None:
                 self._add(text)
             return result
 
+        hide_from_compiler(write.__code__)
         stream.write = self._write = write
         self._stream = stream
 

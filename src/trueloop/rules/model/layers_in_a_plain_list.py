@@ -80,7 +80,7 @@ class LayersInAPlainList(Rule, code="MDL101", severity=Severity.ERROR):
                 active_batch_norms=event.active_batch_norms,
             ),
             place=part.place,
-            diff=_wrapped(part),
+            diff="" if part.held else _wrapped(part),  # the optimizer would hold them twice
         )
 
 
