@@ -70,6 +70,17 @@ def test_loss_and_gradients_are_those_of_float64(kind: torch.dtype, rows: int, c
     assert hidden.grad.dtype == weight.grad.dtype == kind
 
 
+@pytest.mark.parametrize("kind", list(CLOSE), ids=str)
+def test_what_lies_in_memory_before_does_not_matter(kind: torch.dtype) -> None:
+    hidden, weight, targets = case(64, 1000, kind)
+    backward(linear_cross_entropy(hidden, weight, targets))
+    room = torch.full((64, 1024), torch.nan, dtype=kind)
+    del room  # the allocator gives its memory, full of NaN, to the next tensor of this size
+    one, two = hidden.detach().requires_grad_(), weight.detach().requires_grad_()
+    parts = torch.autograd.grad(linear_cross_entropy(one, two, targets), (one, two))
+    assert all(bool(part.isfinite().all()) for part in parts)
+
+
 @pytest.mark.parametrize("chunk", [1, 7, 128, 299, 300, 5000])
 def test_how_rows_are_cut_changes_nothing(chunk: int) -> None:
     hidden, weight, targets = case(300, 50, torch.float64)

@@ -132,7 +132,9 @@ def _computed(
         of_weight.zero_()
     with torch.autocast(hidden.device.type, enabled=False):  # the types are chosen, and chosen once
         narrow, table, targets = hidden.to(precision), weight.to(precision), targets.contiguous()
-        room = table.new_empty((min(rows, len(hidden)), _width(len(weight))))
+        # On a CPU with AMX, torch's product in bf16 reads the columns behind a row too: NaN there becomes NaN in it.
+        make = table.new_empty if table.is_cuda else table.new_zeros
+        room = make((min(rows, len(hidden)), _width(len(weight))))
         for first in range(0, len(hidden), rows):
             part = slice(first, first + rows)
             scores = room[: len(targets[part]), : len(weight)]
