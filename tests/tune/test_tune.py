@@ -54,7 +54,7 @@ def test_it_says_what_was_chosen_on_what_and_what_could_not_be_tried() -> None:
     assert made.best.changes.get("compile") in ("default", None)
     assert tuple(told) == made.trials
     assert made.place.device == "cpu"
-    assert {"step program", "precision"} & {each.knob for each in made.idle}
+    assert "steps per replay" in {each.knob for each in made.idle}  # CUDA graphs, on a CPU
     assert made.when > 0
     assert made.batches is not None
     assert not made.cached
