@@ -17,6 +17,7 @@ __all__ = ["ForeignStatistics", "Statistics", "foreign_statistics", "read_statis
 MEAN: Final = re.compile(r"^(means?|mu|avg|averages?|cent(er|re)s?)$")
 DEVIATION: Final = re.compile(r"^(stds?|sds?|sigmas?|stdevs?|scales?|std_?devs?|deviations?)$")
 MOST_BYTES: Final = 2**20
+MOST: Final = 1e100  # a statistic of data
 LARGEST: Final = 2**24  # numbers of an array
 ALIKE: Final = 3.0  # deviations within this factor, and means within this many deviations: of the same kind of data
 APART: Final = 8.0  # times as large, or as small, or means this many deviations away, in most columns
@@ -73,8 +74,8 @@ def _inside(value: Any, depth: int) -> Iterator[Statistics]:
 
 def _numbers(value: Any) -> Floats | None:
     listed = value if isinstance(value, list) else [value]
-    if not listed or not all(type(each) in (int, float) for each in listed):
-        return None
+    if not listed or not all(type(each) in (int, float) and abs(each) < MOST for each in listed):
+        return None  # also NaN, and whole numbers beyond all of float64's
     return numpy.array(listed, dtype=numpy.float64)
 
 

@@ -55,7 +55,7 @@ class PaddedPositionsObserver(Observer):
         """By address: last states of recurrent layers that ran through the padding, and what was computed from them."""
         self._steps: dict[int, weakref.ref[Tensor]] = {}  # all steps of these layers
         self._found: _Found | None = None
-        self._all_read = False  # all steps are read too, or another layer goes on from the state
+        self._all_read = False  # all steps are read too, or another layer begins with the state
 
     def program_started(self, start: ProgramStart) -> None:
         self._forget(on=start.phase == "training")
