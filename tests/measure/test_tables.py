@@ -162,6 +162,10 @@ def test_numbers_that_differ(kind: str, first: Numbers, second: Numbers) -> None
         (drawn(0).integers(0, 2, 300), numpy.zeros(100)),  # one class in a small file
         (drawn(0).integers(2015, 2020, 300), drawn(1).integers(2016, 2021, 300)),  # years
         (drawn(0).integers(0, 30, 300), drawn(1).integers(0, 25, 300)),
+        (
+            numpy.append(drawn(0).integers(1, 12, 300), 0),
+            numpy.append(drawn(1).integers(1, 12, 300), 12),
+        ),  # counts: rare at both ends
         (numpy.where(drawn(0).random(300) < 0.8, 0, rain(drawn(2))), numpy.where(drawn(1).random(300) < 0.95, 0, 5.5)),
         (drawn(0).random(300), drawn(1).random(300) * 100),  # all of it percent: the factor says so
         (drawn(0).integers(-100, 100, 300), drawn(1).integers(0, 200, 300)),  # balances, debts in one file only

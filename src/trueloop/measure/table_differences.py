@@ -36,6 +36,7 @@ MOVING: Final = 0.65  # the same of one that does
 RARE: Final = 0.1  # or that value is rare in it: rain is mostly 0
 DISTINCT: Final = 10  # values of a measured quantity
 MOST_CODES: Final = 100
+EXPECTED: Final = 10  # rows with a code that a table lacks: fewer may be missing by chance
 COARSE: Final = 15  # whole numbers that are left of a measured quantity
 PART: Final = 0.1  # of the rows
 OFTEN: Final = 0.2
@@ -205,9 +206,15 @@ def _base(a: Floats, b: Floats) -> Difference | None:
         return None
     if {codes[0], others[0]} != {0.0, 1.0} or not numpy.array_equal(codes - codes[0], others - others[0]):
         return None
-    if min(len(a), len(b)) < 3 * len(codes):
+    if min(len(a), len(b)) < 3 * len(codes) or not (_is_missed(codes, a, b) and _is_missed(others, b, a)):
         return None
     return Difference("base", "", f"{codes[0]:g} to {codes[-1]:g}", f"{others[0]:g} to {others[-1]:g}")
+
+
+def _is_missed(codes: Floats, a: Floats, b: Floats) -> bool:
+    """The code at an end that only `a` has is frequent there, so `b` does not lack it by chance, as a count may."""
+    end = codes[0] if codes[0] == 0 else codes[-1]
+    return bool((a == end).mean() * len(b) >= EXPECTED)
 
 
 def _percent(a: Floats, b: Floats) -> Difference | None:
