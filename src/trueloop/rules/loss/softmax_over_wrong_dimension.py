@@ -6,10 +6,10 @@ In a recorded step, the `softmax` or `log_softmax` of a prediction runs over the
 height or width of a convolution's output, and the result is used as probabilities of classes in dimension 1: for an
 `argmax(1)`, for a loss with class numbers, against a one-hot target, or as the log-weights of a mixture (a
 `logsumexp(dim=1)` of their sum with other scores). Or its result goes into `nll_loss`, or into a `gather` of class
-numbers, perhaps after a mean over time or a transpose, and the softmax ran over another dimension than the one that the
-loss reads as classes. Or the target that it is multiplied with, subtracted from or compared with sums to 1 over another
-dimension (`softmax(dim=1)`, a division by `sum(1, keepdim=True)`). Or a table of attention among the positions of one sequence or graph is normalized over its
-second-last dimension, and a product sums over its last one.
+numbers, perhaps after a mean over time or a transpose, and the softmax ran over another dimension than the one that
+the loss reads as classes. Or the target that it is multiplied with, subtracted from or compared with sums to 1 over
+another dimension (`softmax(dim=1)`, a division by `sum(1, keepdim=True)`). Or a table of attention among the positions
+of one sequence or graph is normalized over its second-last dimension, and a product sums over its last one.
 
 Why it hurts
 ------------
