@@ -26,7 +26,7 @@ Use instead
 
 When it is fine
 ---------------
-Not reported: a term that is the sum of these logarithms in any recorded step, a term that differs in another way (a flow
+Not reported: a term that is the sum of these logarithms in a recorded step, one that differs in another way (a flow
 with other volume changes: splines, invertible convolutions, normalizations), latents whose prior is not a standard
 normal, and flows without learned factors.
 """
