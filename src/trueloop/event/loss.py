@@ -191,11 +191,13 @@ class PaddedTargetsAveraged(Event):
 @dataclass(frozen=True, slots=True)
 class ContrastivePairsRead(Event):
     """The positives of a contrastive loss on a square table of similarities, in a recorded training step. `place`:
-    where they are taken."""
+    where they are taken. The numbers are mean similarities, less that of all other pairs, in standard errors."""
 
     rows: int
-    pairs: Literal["neighbors", "halves"]  # row 2i with 2i + 1, or row i with i + rows / 2
+    pairs: Literal["neighbors", "halves", "itself", "fixed"]
+    """Row 2i with 2i + 1; row i with i + rows / 2; each row with itself; a table of other pairs."""
+    table: int  # the same number: the same pairs
     positives: float
-    """Their mean similarity, less that of all other pairs, in standard errors."""
-    others: float  # the same of the pairs of the other kind
-    unrelated: float  # the largest of pairs of neither kind: neighbors that are no pair, rows at other distances
+    neighbors: float
+    halves: float
+    unrelated: float  # the largest of pairs that are neither: neighbors that are no pair, rows at other distances

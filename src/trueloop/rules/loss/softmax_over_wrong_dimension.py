@@ -6,9 +6,10 @@ In a recorded step, the `softmax` or `log_softmax` of a prediction runs over the
 height or width of a convolution's output, and the result is used as probabilities of classes in dimension 1: for an
 `argmax(1)`, for a loss with class numbers, against a one-hot target, or as the log-weights of a mixture (a
 `logsumexp(dim=1)` of their sum with other scores). Or its result goes into `nll_loss`, or into a `gather` of class
-numbers, perhaps after a mean over time or a transpose, and the softmax ran over another dimension than the one that the
-loss reads as classes. Or a table of attention among the positions of one sequence or graph is normalized over its
-second-last dimension, and a product sums over its last one.
+numbers, perhaps after a mean over time or a transpose, and the softmax ran over another dimension than the one that
+the loss reads as classes. Or the target that it is multiplied with, subtracted from or compared with sums to 1 over
+another dimension (`softmax(dim=1)`, a division by `sum(1, keepdim=True)`). Or a table of attention among the positions
+of one sequence or graph is normalized over its second-last dimension, and a product sums over its last one.
 
 Why it hurts
 ------------
@@ -28,7 +29,8 @@ When it is fine
 ---------------
 Not reported: pooling weights, attention between different things (slots, clusters and capsules share out what they
 read), weights that are divided by their sum afterwards, transitions between states, a softmax over pixels that is
-compared with positions (keypoints, lanes), and tensors whose dimensions are not certain.
+compared with positions (keypoints, lanes), targets that are computed from the same scores, and tensors whose
+dimensions are not certain.
 Contrastive losses that compare a batch with itself (`[B, B]`) may normalize over either dimension.
 """
 
@@ -48,6 +50,7 @@ from trueloop.event.operation_names import (
 )
 from trueloop.rules.program_attention import sums_over_other
 from trueloop.rules.program_dims import Dims, dims_after
+from trueloop.rules.program_distributions import SOFTMAX, compared_over, normalized_over
 from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Finding, Findings, Rule, Severity
 
@@ -65,9 +68,9 @@ class SoftmaxOverWrongDimension(Rule, code="LOS112", severity=Severity.ERROR):
     def on_step_program(self, event: StepProgram) -> Findings:
         view = ProgramView(event)
         for operation in event.operations:
-            if operation.name not in ("softmax", "log_softmax") or not operation.inputs:
+            if operation.name not in SOFTMAX or not operation.inputs:
                 continue
-            dim = view.dim_of(operation)
+            dim = normalized_over(view, operation)
             shape = view.values[operation.inputs[0]].shape
             if dim is None or operation.inputs[0] not in view.learned or shape[dim] < 2:
                 continue
@@ -75,6 +78,10 @@ class SoftmaxOverWrongDimension(Rule, code="LOS112", severity=Severity.ERROR):
             if classes is not None:
                 if classes != dim and shape[classes] > 1:
                     yield self._other_dimension(event, operation, dim, classes)
+                continue
+            other = compared_over(view, operation, dim)
+            if other is not None:
+                yield self._of_two(event, operation, dim, other)
                 continue
             if operation.name == "softmax" and sums_over_other(view, operation, dim):
                 yield self._of_attention(event, operation, dim)
@@ -110,6 +117,24 @@ class SoftmaxOverWrongDimension(Rule, code="LOS112", severity=Severity.ERROR):
             fix=f"Normalize over the dimension of the classes: `dim={classes - len(shape)}`.",
             evidence={"shape": list(shape), "dim": dim, "classes_in_dim": classes},
             place=operation.place,
+        )
+
+    def _of_two(self, event: StepProgram, operation: Operation, dim: int, other: Operation) -> Finding:
+        """A prediction and its target, which are normalized over different dimensions."""
+        view = ProgramView(event)
+        shape = event.values[operation.inputs[0]].shape
+        meant = normalized_over(view, other) if other.name in SOFTMAX else view.dim_of(other)
+        place, wrong, right = operation.place, dim, meant
+        if meant is not None and (meant == view.sample_dim(operation.inputs[0]) or meant == 0 < dim):
+            place, wrong, right = other.place, meant, dim
+        what = f"`{operation.name}(dim={dim})` of scores {list(shape)}"
+        return self.finding(
+            event,
+            f"{what} is compared with a target that sums to 1 over dimension {meant}: the two distributions are "
+            "normalized over different dimensions and cannot agree.",
+            fix=f"Normalize both over dimension {right}, not over dimension {wrong}.",
+            evidence={"shape": list(shape), "dim": dim, "target_dim": meant},
+            place=place,
         )
 
     def _why(self, view: ProgramView, operation: Operation, dim: int) -> str:
