@@ -39,6 +39,6 @@ class OneLayerInAList(Rule, code="MDL126", severity=Severity.ERROR):
             event,
             f"All {event.entries} entries of `{event.container}` that are called are one `{event.layer}` "
             f"({event.parameters:,} parameters) and receive the same input: their outputs are equal.",
-            fix="Build each entry anew: `[make_layer() for _ in range(n)]` instead of `[make_layer()] * n`.",
+            fix="Build each entry separately: `[make_layer() for _ in range(n)]` instead of `[make_layer()] * n`.",
             evidence=facts(event, "model container layer entries parameters"),
         )
