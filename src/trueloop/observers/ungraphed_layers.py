@@ -95,8 +95,8 @@ class UngraphedLayersObserver(Observer):
         if (known is not None and known.module() is module) or len(self._layers) >= LAYERS:
             return
         if all(is_plain(p) and is_readable(p) and p.is_floating_point() and p.grad is None for p in own):
-            weights = [(weakref.ref(p), _numbers(p)) for p in own]
-            self._layers[id(module)] = _Layer(weakref.ref(module), list(weights), self._place, self.bus.step)
+            weights: list[tuple[weakref.ref[Tensor], Tensor]] = [(weakref.ref(p), _numbers(p)) for p in own]
+            self._layers[id(module)] = _Layer(weakref.ref(module), weights, self._place, self.bus.step)
 
     def _follow(self, given: list[Tensor], output: Any) -> None:
         sources = self._sources(given)
