@@ -6,7 +6,7 @@ from typing import Literal
 from trueloop.event.base import Event, Place
 
 __all__ = ["Contents", "FileLoaded", "FileWritten", "Resumed", "SavedCounter", "ScheduleAtResume", "StateMatched"]
-__all__ += ["StateReused", "StatesKept"]
+__all__ += ["EvaluatedWeights", "StateReused", "StatesKept", "WeightsRestored"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,3 +130,22 @@ class StateMatched(Event):
     """A trained model whose state was taken before, with a weight that fits into this untrained one; nothing of that
     state was used so far, and this load brings nothing of it. Empty: none."""
     source_key: str = ""  # its first key without a match
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatedWeights:
+    """Weights that were evaluated, and the values that were printed then."""
+
+    step: int
+    values: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WeightsRestored(Event):
+    """The weights of an earlier evaluation are the ones evaluated last, or those in a file whose name says best.
+    `place`: the line that loaded or saved them. At the end of the run."""
+
+    model: str
+    chosen: int  # index in `evaluated`
+    evaluated: tuple[EvaluatedWeights, ...]
+    file: str = ""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from trueloop.event.base import Event
 
-__all__ = ["CopyEvaluatedLast", "CopyNormsInitial"]
+__all__ = ["CopyEvaluatedLast", "CopyNormsInitial", "TrainedModelOverwritten"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,3 +22,15 @@ class CopyEvaluatedLast(Event):
     call. At the end of the run."""
 
     model: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedModelOverwritten(Event):
+    """A trained model loads the state of a second model, during the training of one optimizer, and nothing ever changes
+    that second model. `place`: the first such load. At the end of the run."""
+
+    model: str
+    source: str  # class of the second model
+    undone: tuple[int, ...]  # steps of the optimizer that each load has undone
+    trained_steps: int  # watched steps in which the model was called with gradients
+    source_steps: int  # in which the second one was called without

@@ -18,6 +18,7 @@ __all__ = [
     "LayerGradient",
 ]
 __all__ += ["UpdatesUndone", "WeightsCompared"]
+__all__ += ["LayersWithoutGraph"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,3 +183,13 @@ class BackwardTried(Event):
     called_at: Place | None
     refused: str  # why it was not compared; empty if it was
     errors: tuple[BackwardError, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LayersWithoutGraph(Event):
+    """Layers of the prediction that run under no_grad in training: an optimizer holds them, and they are still the
+    initial ones. `place`: a line that runs in the first of them. At the end of the run."""
+
+    names: tuple[str, ...]  # of parameters
+    values: int  # element count
+    steps: int  # since they were seen

@@ -9,7 +9,7 @@ __all__ = ["ActivationsMeasured", "BatchIndependenceTested", "CausalityTested", 
 __all__ += ["HiddenPart", "HiddenPartInTrainMode", "PaddingAttended"]
 __all__ += ["IdenticalUnits", "LayerActivations", "LayerBuiltInForward", "LooseTensor", "ModelExamined", "ModelSeen"]
 __all__ += ["AddedMask", "ColumnsScored", "InputInfluenceTested", "LatentsMeasured", "OutputsCompared", "TieBroken"]
-__all__ += ["LastStepRead"]
+__all__ += ["LastStepRead", "LayersShared"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,3 +295,15 @@ class ColumnsScored(Event):
     constants: int = 0
     """Layers of one learned factor per column that the value went through. Then `unchanged` counts columns that are a
     column of the data times a constant, plus a constant."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayersShared(Event):
+    """Several entries of a container are one layer, and each forward gives all of them the same tensor. `place`: the
+    line that builds them."""
+
+    model: str
+    container: str  # its path in the model
+    layer: str  # class
+    entries: int
+    parameters: int  # element count of the layer

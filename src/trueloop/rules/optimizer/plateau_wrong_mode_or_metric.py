@@ -36,6 +36,7 @@ from typing import Final
 
 from trueloop.event import Place, PlateauStepped, RunEnded
 from trueloop.rules.rule import Finding, Findings, Rule, Severity
+from trueloop.usercode.names import DIRECTION_WORDS, better_by_name
 from trueloop.usercode.source import Source, called_name, calls_in, diff, source_of
 
 __all__ = ["PlateauWrongModeOrMetric"]
@@ -44,20 +45,6 @@ ENOUGH: Final = 4  # Values needed to see their trend
 COUNTED: Final = 6  # Consecutive integers, from 0 or 1, that are a counter whatever their name: no hit count grows so
 KEPT: Final = 500  # Values kept per scheduler, from the first
 
-_MORE_IS_BETTER: Final = (
-    "acc", "accs", "accuracy", "accuracies", "f1", "auc", "auroc", "auprc", "precision", "recall", "iou", "miou",
-    "dice", "correct", "bleu", "rouge", "r2", "top1", "top5", "map", "mrr", "ndcg", "psnr", "ssim",
-)  # fmt: skip
-"""Words in the names of metrics that should rise."""
-_LESS_IS_BETTER: Final = (
-    "loss", "losses", "err", "error", "errors", "mse", "mae", "rmse", "nll", "bce", "ce", "ppl", "perplexity", "wer",
-    "cer", "fid", "brier", "regret", "cost",
-)  # fmt: skip
-"""Words in the names of metrics that should fall."""
-_INVERTED: Final = (
-    "neg", "negative", "minus", "inv", "inverse", "inverted", "complement", "gap", "drop", "delta", "diff", "fake",
-)  # fmt: skip
-"""Words that may invert the meaning of the others."""
 _COUNTERS: Final = (
     "epoch", "epochs", "step", "steps", "iteration", "iterations", "iter", "it", "i", "idx", "index", "batch",
     "batches", "round",
@@ -209,9 +196,8 @@ def _better(source: Source | None, given: ast.expr | None) -> int:
         return 0
     origins = (node.func if isinstance(node, ast.Call) else node for node in written[1:])  # of f(x) the name f
     for words in (_words(given), set[str]().union(*map(_words, origins))):
-        more, less, inverted = (not words.isdisjoint(kind) for kind in (_MORE_IS_BETTER, _LESS_IS_BETTER, _INVERTED))
-        if more or less or inverted:
-            return 0 if inverted or more == less else 1 if more else -1
+        if not words.isdisjoint(DIRECTION_WORDS):
+            return better_by_name(words)
     return 0
 
 
