@@ -10,6 +10,7 @@ __all__ = [
     "FileListed",
     "FilesDiffer",
     "FutureInColumn",
+    "GroupsRecognized",
     "GroupsShared",
     "InvariantBroken",
     "KeysMissed",
@@ -231,6 +232,22 @@ class GroupsShared(Event):
     own: float  # share of the rows whose nearest training row is from their group
     chance: float
     modules: tuple[str, ...]  # source files of the user's modules
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsRecognized(Event):
+    """Rows of a model in which several columns come again together, on both sides of a split that was drawn row by row.
+    `place`: the evaluating call. At the end of the run."""
+
+    model: int
+    name: str
+    columns: int  # that are equal in all rows of a group; 0: there are no such groups, or the split respects them
+    groups: int  # on both sides
+    rows: int  # that were evaluated, of these groups
+    others: int  # that were evaluated, without training rows
+    size: float  # rows for training of a group, in the mean
+    alike: float  # correlation of what a probe, fitted to other groups, leaves over in two rows of one group
+    certain: float  # the same in standard errors
 
 
 @dataclass(frozen=True, slots=True)
