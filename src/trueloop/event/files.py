@@ -29,7 +29,7 @@ Kind = Literal[
     "order", "exchanged", "constant", "units", "percent", "base", "comma", "separator", "padding", "spelling", "date",
     "accents", "direction", "inverted", "unrelated", "precision", "rounded", "wrapped", "orientation", "text date",
     "leaked", "collapsed", "day first", "month first", "overflowed", "stretched",
-    "recoded", "point", "statistics",
+    "recoded", "point", "statistics", "day month",
 ]  # fmt: skip
 
 

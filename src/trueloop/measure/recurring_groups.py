@@ -16,15 +16,11 @@ LEAST_GROUPS: Final = 60  # with several rows for training
 LEAST_ROWS: Final = 150  # for evaluation
 LARGEST: Final = 20.0  # rows of a group: larger ones are stations, shops or users, which a model meets again
 SHARED: Final = 0.6  # of the rows for evaluation are from groups of the training rows
-TOGETHER: Final = (
-    0.9  # of the pairs with equal cells in one column have equal cells in another; rounding makes some by chance
-)
+TOGETHER: Final = 0.9  # of the pairs with equal cells in one column have them in another; rounding makes others
 SEVERAL: Final = 3  # columns: one value may come again by rounding, and one column may be computed from another
 MOST_COLUMNS: Final = 64
 CROSSING: Final = 0.5  # of the groups of a column meet several groups
-SPREAD: Final = (
-    0.5  # variance of the rows taken from each group, over their mean: drawn by group or evenly, it is far less
-)
+SPREAD: Final = 0.5  # variance of the rows taken from each group, over that of a draw row by row
 PAIRS: Final = 0.35  # of the pairs of rows that are expected from a group if each row is drawn for itself
 LEAST_PAIRS: Final = 12
 LATER: Final = 0.08  # distance from 1/2 of the share of pairs in which the row for evaluation is larger

@@ -35,8 +35,9 @@ When it is fine
 A model for known patients: not reported where the rows for validation are the later ones of each patient, where each
 patient gives as many of them, where labels vary within patients, and in scripts that learn an embedding of the column
 or group the rows themselves. Without a name: not reported for larger groups (stations, shops), pairs of things that
-both come again (users and items), and a split that takes the later rows, or as many, of each group. Shops, products, stations, users and devices, which the model meets again, are not looked
-at. If the score is meant for known patients, allow it at the line that reads the file.
+both come again (users and items), and a split that takes the later rows, or as many, of each group. Shops, products,
+stations, users and devices, which the model meets again, are not looked at. If the score is meant for known patients,
+allow it at the line that reads the file.
 """
 
 import re
@@ -92,10 +93,11 @@ class GroupsOnBothSides(Rule, code="DAT157", severity=Severity.WARNING):
         for recognized in self._recognized.values() if not self._found else ():
             yield self.finding(
                 recognized,
-                f"{recognized.rows:,} of {recognized.others:,} evaluated rows are from {recognized.groups:,} groups that "
-                f"training rows are from too: {recognized.columns} columns are equal in all rows of a group (about "
-                f"{recognized.size:.1f} training rows each), and no two groups share them. What the inputs do not tell "
-                f"about the target is alike in a group (correlation {recognized.alike:.2f}): the score measures memory.",
+                f"{recognized.rows:,} of {recognized.others:,} evaluated rows are from {recognized.groups:,} groups "
+                f"that training rows are from too: {recognized.columns} columns are equal in all rows of a group "
+                f"(about {recognized.size:.1f} training rows each), and no two groups share them. What the inputs do "
+                f"not tell about the target is alike in a group (correlation {recognized.alike:.2f}): the score "
+                "measures memory.",
                 fix="Split by the group (patient, trip, recording): all of its rows on one side (GroupKFold, or a "
                 "permutation of the groups).",
                 evidence=facts(recognized, "columns groups rows others", rows_of_a_group=round(recognized.size, 2),

@@ -5,9 +5,10 @@ What it sees
 The learning rate of every step. For most of the steps it was below a hundredth of the highest rate of the run, or it
 rose from the first step to the last and never came near the rate that the schedule starts from; or it rose by equal
 steps, as in a warm-up whose length the schedule's function reads and which is longer than the run, and a decay brought
-it down again before it came near. Or the state of the optimizer was loaded, and with it came a rate below a twentieth of the one that it was built with, for all steps: no
-schedule changes it any more, or the loaded schedule replaced settings of the one that was built. Also where the loaded
-state has no step yet, or the optimizer keeps none (SGD without momentum).
+it down again before it came near. Or the state of the optimizer was loaded, and with it came a rate below a twentieth
+of the one that it was built with, for all steps: no schedule changes it any more, or the loaded schedule replaced
+settings of the one that was built. Also where the loaded state has no step yet, or the optimizer keeps none (SGD
+without momentum).
 
 Why it hurts
 ------------
