@@ -18,6 +18,7 @@ __all__ = [
     "LengthsContradicted",
     "RowsCopied",
     "RowsMisplaced",
+    "RowsNeverWritten",
     "RowsOutOfStep",
     "RowsSorted",
     "TablesRead",
@@ -185,6 +186,20 @@ class RowsMisplaced(Event):
     fits: float  # the same in the order that fits
     about: str  # words: what the vectors tell about them
     modules: tuple[str, ...]  # source files of the user's modules
+
+
+@dataclass(frozen=True, slots=True)
+class RowsNeverWritten(Event):
+    """An array with long stretches of rows that hold one value, where other data of these rows vary. `place`: the line
+    that reads it."""
+
+    file: str
+    array: str  # its name inside the file; empty if the file is one array
+    rows: int
+    empty: int
+    first: int  # row of the longest stretch
+    value: float  # that these rows hold
+    beside: str  # the file whose rows of these numbers vary
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,7 +121,7 @@ class RowsUnderDifferentNames(Rule, code="DAT155", severity=Severity.WARNING):
         elif _PART in event.order:
             message = (
                 f"Row n of {file} does not belong to row n of {other} {event.order[event.order.index(_PART) :]}: there "
-                f"row n of {other} tells nothing about `{event.column or 'it'}`. {event.order.capitalize()}, the rows "
+                f"row n of {other} tells nothing about {f'`{event.column}`' if event.column else 'it'}. {event.order.capitalize()}, the rows "
                 f"do ({far}): an entry is missing, or is there twice."
             )
         else:
