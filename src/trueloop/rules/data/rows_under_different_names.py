@@ -119,10 +119,12 @@ class RowsUnderDifferentNames(Rule, code="DAT155", severity=Severity.WARNING):
                 f"are no more alike than others. With the sizes {event.order}, they are ({far})."
             )
         elif _PART in event.order:
+            start = event.order[event.order.index(_PART) :]
+            target = f"`{event.column}`" if event.column else "it"
             message = (
-                f"Row n of {file} does not belong to row n of {other} {event.order[event.order.index(_PART) :]}: there "
-                f"row n of {other} tells nothing about {f'`{event.column}`' if event.column else 'it'}. {event.order.capitalize()}, the rows "
-                f"do ({far}): an entry is missing, or is there twice."
+                f"Row n of {file} does not belong to row n of {other} {start}: there row n of {other} tells nothing "
+                f"about {target}. {event.order.capitalize()}, the rows do ({far}): an entry is missing, or is there "
+                "twice."
             )
         else:
             message = (
