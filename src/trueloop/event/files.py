@@ -10,6 +10,7 @@ __all__ = [
     "FileListed",
     "FilesDiffer",
     "FutureInColumn",
+    "GroupsRecognized",
     "GroupsShared",
     "InvariantBroken",
     "KeysMissed",
@@ -17,6 +18,7 @@ __all__ = [
     "LengthsContradicted",
     "RowsCopied",
     "RowsMisplaced",
+    "RowsNeverWritten",
     "RowsOutOfStep",
     "RowsSorted",
     "TablesRead",
@@ -28,7 +30,7 @@ Kind = Literal[
     "order", "exchanged", "constant", "units", "percent", "base", "comma", "separator", "padding", "spelling", "date",
     "accents", "direction", "inverted", "unrelated", "precision", "rounded", "wrapped", "orientation", "text date",
     "leaked", "collapsed", "day first", "month first", "overflowed", "stretched",
-    "recoded", "point", "statistics",
+    "recoded", "point", "statistics", "day month",
 ]  # fmt: skip
 
 
@@ -187,6 +189,20 @@ class RowsMisplaced(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class RowsNeverWritten(Event):
+    """An array with long stretches of rows that hold one value, where other data of these rows vary. `place`: the line
+    that reads it."""
+
+    file: str
+    array: str  # its name inside the file; empty if the file is one array
+    rows: int
+    empty: int
+    first: int  # row of the longest stretch
+    value: float  # that these rows hold
+    beside: str  # the file whose rows of these numbers vary
+
+
+@dataclass(frozen=True, slots=True)
 class RowsCopied(Event):
     """Rows of a file, mostly for evaluation, that are in a file for training too. `place`: the line that reads the
     second."""
@@ -231,6 +247,22 @@ class GroupsShared(Event):
     own: float  # share of the rows whose nearest training row is from their group
     chance: float
     modules: tuple[str, ...]  # source files of the user's modules
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsRecognized(Event):
+    """Rows of a model in which several columns come again together, on both sides of a split that was drawn row by row.
+    `place`: the evaluating call. At the end of the run."""
+
+    model: int
+    name: str
+    columns: int  # that are equal in all rows of a group; 0: there are no such groups, or the split respects them
+    groups: int  # on both sides
+    rows: int  # that were evaluated, of these groups
+    others: int  # that were evaluated, without training rows
+    size: float  # rows for training of a group, in the mean
+    alike: float  # correlation of what a probe, fitted to other groups, leaves over in two rows of one group
+    certain: float  # the same in standard errors
 
 
 @dataclass(frozen=True, slots=True)

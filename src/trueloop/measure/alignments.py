@@ -13,6 +13,7 @@ import numpy
 from numpy.typing import NDArray
 
 __all__ = [
+    "CHANCE",
     "Alignment",
     "Order",
     "Statistic",

@@ -6,7 +6,16 @@ from typing import Any, Final, NamedTuple
 import numpy
 from numpy.typing import NDArray
 
-from trueloop.measure.alignments import Alignment, Order, Statistic, better_order, orders_of_keys, orders_of_rows
+from trueloop.measure.alignments import (
+    CHANCE,
+    Alignment,
+    Order,
+    Statistic,
+    better_order,
+    orders_of_keys,
+    orders_of_rows,
+    spread,
+)
 from trueloop.measure.tables import Table, Values
 
 __all__ = ["Misplaced", "misplaced_groups", "misplaced_links", "misplaced_rows", "row_vectors"]
@@ -21,6 +30,8 @@ MOST_KEYS: Final = 3
 LEAST_LINKS: Final = 150
 LEAST_GROUPS: Final = 40
 MOST_LINKS: Final = 20_000
+TAIL: Final = 4  # the last quarter of the rows, at least, is moved
+EARLIEST: Final = 40  # row: those before it must fit as they are
 RARE: Final = 0.02  # the smallest share of the rows of a class that shows something
 
 Floats = NDArray[numpy.float64]
@@ -47,9 +58,43 @@ def misplaced_rows(table: Table, arrays: Table) -> Misplaced | None:
             continue
         for column, targets in list(_targets(table, keys))[:MOST_TARGETS]:
             found = better_order([_association(rows, targets)], used, others)
+            found = found or moved_from(rows, targets)
             if found is not None:
                 return Misplaced(name, column, found)
     return None
+
+
+def moved_from(rows: Floats, targets: Floats) -> Alignment | None:
+    """From one row on the targets are those of the row before or after: an entry is missing, or is there twice."""
+    count = len(rows)
+    last = count - max(LEAST, count // TAIL)
+    if last <= 0:
+        return None
+    for by in (1, -1):
+        end, moved = slice(last, count - max(by, 0)), slice(last + by, count + min(by, 0))
+        one = _moved_alignment(rows[last:], targets[last:], by)
+        if one is None:
+            continue
+        weights = rows[moved].T @ targets[end]
+        fits = (rows @ weights * targets).sum(1)
+        ahead = (rows[numpy.clip(numpy.arange(count) + by, 0, count - 1)] @ weights * targets).sum(1)
+        better = numpy.concatenate([[0.0], numpy.cumsum(fits - ahead)])[: last + 1]
+        start = int(better.argmax())
+        found = _moved_alignment(rows[start:], targets[start:], by)
+        if start >= EARLIEST and found is not None and _fits(rows[:start], targets[:start]):
+            return found._replace(order=f"moved by {by:+d} from row {start} on")
+    return None
+
+
+def _fits(rows: Floats, targets: Floats) -> bool:
+    statistic = _association(rows, targets)
+    middle, deviation = spread(statistic, len(rows))
+    return statistic(numpy.arange(len(rows))) >= middle + CHANCE * deviation > middle
+
+
+def _moved_alignment(rows: Floats, targets: Floats, by: int) -> Alignment | None:
+    numbers = numpy.arange(len(rows))
+    return better_order([_association(rows, targets)], [numbers], {"moved": numpy.roll(numbers, -by)})
 
 
 def misplaced_links(links: Table, nodes: Table) -> Misplaced | None:

@@ -10,6 +10,7 @@ import numpy
 from numpy.typing import NDArray
 
 from trueloop.measure.distributions import distance
+from trueloop.measure.exchanged_days import exchanged_days
 from trueloop.measure.lost_points import lost_points
 from trueloop.measure.tables import Table, Values
 
@@ -93,6 +94,10 @@ def single_file(table: Table) -> list[Difference]:
             kind = _date_format(column.words)
             if kind not in (None, "year-month-day") and len(set(column.words)) >= DISTINCT:
                 found.append(Difference("text date", column.name, f"{kind} ({column.words[0]})", ""))
+            swapped = exchanged_days(column.words)
+            if swapped is not None:
+                found.append(Difference("day month", column.name, f"{swapped.rows:,} dates such as {swapped.example}",
+                                        f"{swapped.before:,} times", 0.0, f"{swapped.after:,}"))  # fmt: skip
             first = _first_part(column.words)
             if first is not None:
                 found.append(Difference(first[0], column.name, first[1], ""))

@@ -174,8 +174,14 @@ def leaks(first: Table, second: Table) -> Iterator[Leak]:
     a, b = _matrix(first, names, None), _matrix(second, names, None)
     if min(len(a), len(b)) < ENOUGH:
         return
+    found = {leak.column: leak for pair in ((_ranks(a), _ranks(b)), (a, b)) for leak in _leaks(names, a, b, *pair)}
+    yield from found.values()
+
+
+def _leaks(names: list[str], values: Floats, others: Floats, a: Floats, b: Floats) -> Iterator[Leak]:
+    """By the values or by their ranks: amounts of money have long tails."""
     for index, label in enumerate(names):
-        if not (_is_label(a[:, index]) and _is_label(b[:, index])):
+        if not (_is_label(values[:, index]) and _is_label(others[:, index])):
             continue
         pairs = {
             other: (abs(_correlation(a[:, i], a[:, index])), abs(_correlation(b[:, i], b[:, index])))
@@ -187,6 +193,15 @@ def leaks(first: Table, second: Table) -> Iterator[Leak]:
         # The other columns must show that the label means the same in both files.
         if len(lost) == 1 and _agree(kept):
             yield Leak(lost[0], label, pairs[lost[0]])
+
+
+def _ranks(matrix: Floats) -> Floats:
+    """Of each value in its column; equal values share the mean of their ranks."""
+    found = numpy.empty_like(matrix)
+    for index, column in enumerate(matrix.T):
+        _, places, counts = numpy.unique(column, return_inverse=True, return_counts=True)
+        found[:, index] = (numpy.cumsum(counts) - (counts - 1) / 2)[places]
+    return found
 
 
 def _agree(pairs: list[tuple[float, float]]) -> bool:

@@ -65,6 +65,7 @@ from trueloop.measure.word_vectors import best_text, misplaced_words, read_word_
 from trueloop.measure.wrong_lengths import wrong_lengths
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import FileOpened, RunEnd
+from trueloop.usercode.left_out import leaves_out
 from trueloop.usercode.modules import users_modules
 from trueloop.usercode.source import source_of
 
@@ -123,7 +124,7 @@ class DataFilesObserver(Observer):
         self._clocks(tables, began)
         self._statistics(tables)
         for table in tables:
-            self._examine(table)
+            self._examine(table, began)
             self._links(table, tables)
             self._lengths(table, tables)
         for first, second in combinations(tables, 2):
@@ -147,7 +148,7 @@ class DataFilesObserver(Observer):
 
     # -- one file --
 
-    def _examine(self, table: Table) -> None:
+    def _examine(self, table: Table, began: float) -> None:
         name = os.path.basename(table.path)
         for found in single_file(table):
             self._differ(found, table.path, name, name, (table.rows, table.rows))
@@ -161,6 +162,8 @@ class DataFilesObserver(Observer):
                       order.here, order.sorted, users_modules(place.path))  # fmt: skip
         for parts in parts_by_group(table):
             for part, other in combinations(parts, 2):
+                if thread_time() - began > SECONDS / 2:  # the rest is for pairs of files
+                    return
                 rows = (len(part.rows), len(other.rows))
                 labels = (f"{part.column} = {part.value}", f"{part.column} = {other.value}")
                 different = group_differences(table, part.rows, other.rows)
@@ -277,13 +280,15 @@ class DataFilesObserver(Observer):
         counts = sorted(_occurrences(name, texts) for name in others)
         usual, own = counts[len(counts) // 2], _occurrences(column, texts)
         takes_all = _TAKES_ALL.search(texts) is not None and _PICKS.search(texts) is None
-        return own >= usual if usual else not own and takes_all
+        return own >= usual if usual else takes_all and not leaves_out(column, self._modules())
+
+    def _modules(self) -> set[str]:
+        places = set(self._places.values())
+        return {path for place in places for path in (place.path, *users_modules(place.path))}
 
     def _source_texts(self) -> str:
         """The user's modules, and the small files that are not tables: configurations."""
-        places = set(self._places.values())
-        modules = {path for place in places for path in (place.path, *users_modules(place.path))}
-        return "".join(map(_text_of, sorted(modules | self._places.keys() - self._tabular)))
+        return "".join(map(_text_of, sorted(self._modules() | self._places.keys() - self._tabular)))
 
     def _looks_ahead(
         self, found: LookAhead, first: Table, second: Table, names: tuple[str, str], rows: tuple[int, int]
@@ -448,7 +453,8 @@ class DataFilesObserver(Observer):
             self.emit(RowsOutOfStep, self._places[other.path], "targets", os.path.basename(table.path),
                       os.path.basename(other.path), table.rows, other.rows, shifted.column, "", shifted.here,
                       shifted.moved, by=shifted.by, keyed=have_keys(table, other))  # fmt: skip
-        if _stem(first.path) != _stem(second.path) or not (first.complete and second.complete):
+        stems = {os.path.splitext(each.path)[0] for each in (first, second)}  # 'train' of train.src and train.tgt
+        if len(stems) > 1 or not (first.complete and second.complete):
             return
         if first.lines and second.lines:
             found = shifted_lines(first.columns[0].words or [], second.columns[0].words or [])
@@ -587,11 +593,6 @@ def _repeated_names(paths: set[str]) -> set[str]:
     """Names of files that are in more than one folder."""
     counts = Counter(map(os.path.basename, paths))
     return {name for name, count in counts.items() if count > 1}
-
-
-def _stem(path: str) -> str:
-    """'train' of train.src and train.tgt."""
-    return os.path.splitext(path)[0]
 
 
 def _is_small(path: str) -> bool:

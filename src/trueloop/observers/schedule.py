@@ -2,9 +2,11 @@
 values passed to a ReduceLROnPlateau."""
 
 import weakref
+from argparse import Namespace
 from collections.abc import Iterator
+from dataclasses import is_dataclass
 from functools import partial
-from types import CellType, FunctionType
+from types import CellType, CodeType, FunctionType, SimpleNamespace
 from typing import Any, Final
 
 from torch import Tensor
@@ -151,7 +153,8 @@ def _length(scheduler: LRScheduler) -> int | None:
 
 
 def _numbers_read(scheduler: LRScheduler) -> set[int]:
-    """Whole numbers that the functions of a LambdaLR know: from around them, as globals, as arguments, as an object."""
+    """Whole numbers that the functions of a LambdaLR know: from around them, as globals, as arguments, as an object, or
+    by name in a configuration."""
     found: list[Any] = []
     for function in vars(scheduler).get("lr_lambdas", ()):
         while isinstance(function, partial):
@@ -162,9 +165,20 @@ def _numbers_read(scheduler: LRScheduler) -> set[int]:
             found += [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
             found += [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
             found += [function.__globals__.get(name) for name in code.co_names]
+            found += [setting for value in tuple(found) for setting in _settings_read(value, code)]
         elif hasattr(function, "__dict__"):
             found += vars(function).values()
     return {value for value in found if type(value) is int}
+
+
+def _settings_read(value: Any, code: CodeType) -> list[Any]:
+    """Entries of a dictionary or attributes of an object of settings whose names stand in a function."""
+    if type(value) is dict:
+        return [value[name] for name in code.co_consts if isinstance(name, str) and name in value]
+    if isinstance(value, (SimpleNamespace, Namespace)) or is_dataclass(value):
+        held = getattr(value, "__dict__", {})
+        return [held[name] for name in code.co_names if name in held]
+    return []
 
 
 def _is_filled(cell: CellType) -> bool:

@@ -7,12 +7,13 @@ compared, column by column, whatever the script does with them. A column of one 
 or in two parts of one file (by site, by desk), has different units, codes that begin at 0 and at 1, fractions and
 percent, a decimal comma, a different separator or date format, names with and without leading zeros, a constant where
 it varied, integers that wrapped around (in a signal or a picture, neighbors contradict them), values without their
-decimal point, large numbers that float32 rounds to their neighbors, dates with day and month exchanged, a time that
-runs backward, two codes that mean the opposite of one another, signals of a different sample rate, or its columns are
-in a different order and the script reads them by position. Or each file has numbered the values of a column for itself:
-the means of another column over the rows of a code differ between the files, and agree once the codes are matched. Or a
-column gives a label of 0 and 1 away in one file and says nothing about it in the other, where the other columns relate
-to the label as before: it was probably filled after the outcome was known.
+decimal point, large numbers that float32 rounds to their neighbors, dates with day and month exchanged (as the script
+reads them, or in the file itself: they run back from row to row, and do not once the dates up to the 12th are
+exchanged), a time that runs backward, two codes that mean the opposite of one another, signals of a different sample
+rate, or its columns are in a different order and the script reads them by position. Or each file has numbered the
+values of a column for itself: the means of another column over the rows of a code differ between the files, and agree
+once the codes are matched. Or a column gives a label of 0 and 1 away in one file and says nothing about it in the
+other, where the other columns relate to the label as before: it was probably filled after the outcome was known.
 
 Why it hurts
 ------------
@@ -65,6 +66,7 @@ _HANDLED: Final = {
 _NEEDED: Final = {
     "padding": ("sort",), "date": ("sort",), "text date": ("sort",),
     "day first": ("%m/%d", "%m.%d", "%m-%d"), "month first": ("%d/%m", "%d.%m", "%d-%m"),
+    "day month": ("strptime", "to_datetime", "parse_dates", "fromisoformat", "datetime64", "sort", "split("),
     "precision": ("dtype=np.float32", "dtype='float32'", "dtype=numpy.float32", "np.float32)", ".float()"),
 }  # fmt: skip
 """Words without which it does no harm."""
@@ -266,6 +268,11 @@ _SENTENCES: Final[dict[str, tuple[str, str]]] = {
         "The dates in column `{column}` of `{file}` have the month first ({here}), and the script reads the day first: "
         "in dates up to the 12th of a month, day and month are exchanged.",
         "Read them with the one format that fits: `datetime.strptime(text, '%m/%d/%Y')`; let the others fail.",
+    ),
+    "day month": (
+        "Day and month are exchanged in dates up to the 12th of a month in column `{column}` of `{file}` ({here}): as "
+        "they are written, the dates run back from one row to the next {there}; exchanged, {units} times.",
+        "Export the file again with dates as text (year-month-day); a spreadsheet has read them in the wrong order.",
     ),
     "point": (
         "Column `{column}` of `{file}` seems to have lost decimal points: {here}, where the others are {there}; "

@@ -4,7 +4,10 @@ What it sees
 ------------
 Over many training calls, the sampled rows of a model's only input are all equal, within batches and between them,
 while the targets of its loss function vary. Or most of them (60%) are equal, the others all different, and some
-evaluated batch has no such row. Or the rows of each batch are equal to one another, and batches differ.
+evaluated batch has no such row. Or the rows of each batch are equal to one another, and batches differ. Or a file of
+arrays that the script read has long stretches of rows (20% or more) that hold one value throughout, although what
+belongs to these rows varies (the recordings they were made from, their labels), and such a row comes again and again in
+the model's only input.
 
 Why it hurts
 ------------
@@ -26,12 +29,12 @@ When it is fine
 Not reported: fewer than 64 rows, batches of one sample (deep image prior), learned inputs, models with other inputs
 that are not compared (time steps, a hidden state), one tensor that the script gives in every step, outputs of other
 models, constant inputs without a target (a bandit's state), and one row that is repeated on purpose (`expand`,
-`repeat`).
+`repeat`). Rows of a file that were never written and that the script does not use.
 """
 
 from typing import Final
 
-from trueloop.event import InputsSummarized, RunEnded, StepProgram, TargetsSummarized
+from trueloop.event import InputsSummarized, RowsNeverWritten, RunEnded, StepProgram, TargetsSummarized
 from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Finding, Findings, Rule, Severity
 
@@ -45,6 +48,7 @@ MOSTLY: Final = 0.6
 ABSENT: Final = 0.05  # share of that row in an evaluating call
 CONTINUOUS: Final = 0.8  # distinct values, of the distinct rows; and columns with so many
 COLUMNS: Final = 3
+USED: Final = 0.5  # of the share of a file's empty rows, among the rows that enter the model
 OTHERS: Final = 10  # rows that are different
 
 
@@ -60,6 +64,12 @@ class InputsIdentical(Rule, code="DAT115", severity=Severity.ERROR):
         self._repeated: set[int] = set()
         self._outside: set[int] = set()
         """Models whose inputs were made of arrays."""
+        self._empty: list[RowsNeverWritten] = []
+        self._equal = 0.0
+        """Share of one row among those that enter a model with one input, in training or in evaluation."""
+
+    def on_rows_never_written(self, event: RowsNeverWritten) -> None:
+        self._empty.append(event)
 
     def on_step_program(self, event: StepProgram) -> None:
         view = ProgramView(event)
@@ -69,6 +79,8 @@ class InputsIdentical(Rule, code="DAT115", severity=Severity.ERROR):
         self._sampled |= {use.model for use in event.models if use.grad and any(map(view.is_sampled, use.inputs))}
 
     def on_inputs_summarized(self, event: InputsSummarized) -> None:
+        if event.arguments == 1 and event.rows >= LEAST_ROWS:
+            self._equal = max(self._equal, event.identical_rows)
         if event.phase == "training":
             self._inputs.setdefault(event.model, []).append(event)
 
@@ -77,6 +89,10 @@ class InputsIdentical(Rule, code="DAT115", severity=Severity.ERROR):
             self._varied.add(event.model)
 
     def on_run_ended(self, _: RunEnded) -> Findings:
+        for empty in self._empty:
+            if self._equal >= USED * empty.empty / empty.rows:
+                yield self._never_written(empty)
+                return
         for model, inputs in self._inputs.items():
             first = inputs[0]
             if model in self._sampled and len(inputs) == 1 and _mostly_one(first):
@@ -109,6 +125,21 @@ class InputsIdentical(Rule, code="DAT115", severity=Severity.ERROR):
             fix="Store a copy: `buffer.append(state.clone())`, or `.copy()` of an array.",
             evidence={"batches": batches, "uniform": alike, "shape": list(event.shape)},
         )
+
+    def _never_written(self, event: RowsNeverWritten) -> Finding:
+        array = f"`{event.array}` of `{event.file}`" if event.array else f"`{event.file}`"
+        beside = f"`{event.beside}`" if event.beside != event.file else "the same file"
+        return self.finding(
+            event,
+            f"{event.empty:,} of the {event.rows:,} rows of {array} hold the value {event.value:g} throughout (from "
+            f"row {event.first:,} on), although the rows of {beside} with the same numbers vary. They enter the model: "
+            f"{self._equal:.0%} of the rows of one phase are one and the same row. The file was not written to its "
+            "end.",
+            fix="Make the file again. Write it under a different name and rename it when it is complete, and check "
+            "that no row is constant when it is read.",
+            evidence={"file": event.file, "rows": event.rows, "empty": event.empty, "first": event.first,
+                      "value": event.value, "equal_inputs": round(self._equal, 3), "beside": event.beside},
+        )  # fmt: skip
 
     def _mostly(self, event: InputsSummarized) -> Finding:
         return self.finding(

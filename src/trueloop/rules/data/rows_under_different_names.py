@@ -3,10 +3,11 @@
 What it sees
 ------------
 Two data files that go together by position: a list of words and their vectors, nodes and the links between them, a
-table and an array with as many rows, rows and the sizes of their groups. In the order that they have they fit no
-better than in random orders. In one other order out of a small family (sorted as text or by number, reversed, moved by
-up to four rows, counted from 1) they fit at least 8 standard deviations better than by chance. Or, for words, no order
-fits, although the vectors have structure and the words tell the labels of the texts.
+table and an array with as many rows, rows and the sizes of their groups. In the order that they have they fit no better
+than in random orders. In one other order out of a small family (sorted as text or by number, reversed, moved by up to
+four rows, counted from 1; or, for a table and an array, moved by one row from some row on) they fit at least 8 standard
+deviations better than by chance. Or, for words, no order fits, although the vectors have structure and the words tell
+the labels of the texts.
 
 Why it hurts
 ------------
@@ -48,6 +49,9 @@ _SORTS: Final = frozenset(("sorted", "sort", "argsort", "lexsort", "sort_values"
 _LISTINGS: Final = frozenset(("glob", "iglob", "rglob", "iterdir", "listdir", "scandir", "set"))
 _MOVES: Final = re.compile(r"[\w\])]\s*-=?\s*1\b(?![.\d])|\benumerate\([^()]*,\s*(start\s*=\s*)?1\)|\broll\(")
 
+_DROPS: Final = re.compile(r"\bdelete\(|\.drop\(|\.pop\(|\bdel\b|\binsert\(")
+_PART: Final = "from row"  # an order that holds for the later rows only
+
 
 class RowsUnderDifferentNames(Rule, code="DAT155", severity=Severity.WARNING):
     not_applicable = "no two data files that go together by position were read"
@@ -69,7 +73,10 @@ class RowsUnderDifferentNames(Rule, code="DAT155", severity=Severity.WARNING):
 
     def on_rows_misplaced(self, event: RowsMisplaced) -> None:
         paths = {*event.modules, event.place.path if event.place else ""}
-        if event.order.startswith("moved"):
+        if _PART in event.order:
+            if any(_DROPS.search("\n".join(source_of(path).lines)) for path in paths):
+                return
+        elif event.order.startswith("moved"):
             if any(_MOVES.search("\n".join(source_of(path).lines)) for path in paths):
                 return
         elif any(_sorts(source_of(path).tree) for path in paths):
@@ -78,7 +85,7 @@ class RowsUnderDifferentNames(Rule, code="DAT155", severity=Severity.WARNING):
 
     def on_run_ended(self, _: RunEnded) -> Findings:
         for event in self._found.values():
-            if event.kind != "rows" or self._is_paired_so():
+            if event.kind != "rows" or _PART in event.order or self._is_paired_so():
                 yield self._report(event)
 
     def _is_paired_so(self) -> bool:
@@ -110,6 +117,14 @@ class RowsUnderDifferentNames(Rule, code="DAT155", severity=Severity.WARNING):
             message = (
                 f"The sizes of groups in {file} do not belong to the rows of {other} in this order: rows of one group "
                 f"are no more alike than others. With the sizes {event.order}, they are ({far})."
+            )
+        elif _PART in event.order:
+            start = event.order[event.order.index(_PART) :]
+            target = f"`{event.column}`" if event.column else "it"
+            message = (
+                f"Row n of {file} does not belong to row n of {other} {start}: there row n of {other} tells nothing "
+                f"about {target}. {event.order.capitalize()}, the rows do ({far}): an entry is missing, or is there "
+                "twice."
             )
         else:
             message = (

@@ -3,10 +3,12 @@
 What it sees
 ------------
 The learning rate of every step. For most of the steps it was below a hundredth of the highest rate of the run, or it
-rose from the first step to the last and never came near the rate that the schedule starts from. Or the state of the
-optimizer was loaded, and with it came a rate below a twentieth of the one that it was built with, for all steps: no
-schedule changes it any more, or the loaded schedule replaced settings of the one that was built. Also where the loaded
-state has no step yet, or the optimizer keeps none (SGD without momentum).
+rose from the first step to the last and never came near the rate that the schedule starts from; or it rose by equal
+steps, as in a warm-up whose length the schedule's function reads and which is longer than the run, and a decay brought
+it down again before it came near. Or the state of the optimizer was loaded, and with it came a rate below a twentieth
+of the one that it was built with, for all steps: no schedule changes it any more, or the loaded schedule replaced
+settings of the one that was built. Also where the loaded state has no step yet, or the optimizer keeps none (SGD
+without momentum).
 
 Why it hurts
 ------------
@@ -35,10 +37,11 @@ before its state is loaded.
 """
 
 import ast
+from itertools import pairwise
 from pathlib import PurePath
 from typing import Final
 
-from trueloop.event import OptimizerSettings, Resumed, RunEnded, ScheduleBuilt
+from trueloop.event import OptimizerSettings, Resumed, RunEnded, ScheduleBuilt, ScheduleEnded
 from trueloop.rules.rule import Findings, Rule, Severity
 from trueloop.usercode.source import called_name, calls_in, source_of
 
@@ -48,6 +51,8 @@ STEPS: Final = 40
 SHARE: Final = 0.6
 RISING: Final = 0.9
 REACHED: Final = 0.5
+EQUAL: Final = 0.1  # differences of the first rates: a decay over the run changes them little
+EXACT: Final = 0.02  # of the length that the first rates show
 RESTORED: Final = 0.05  # of the rate that the optimizer was built with
 
 
@@ -59,9 +64,13 @@ class LearningRateCollapsed(Rule, code="OPT113", severity=Severity.WARNING):
         self._optimizers: list[OptimizerSettings] = []
         self._lengths: dict[int, int | None] = {}
         self._resumed: dict[int, Resumed] = {}
+        self._ended: list[ScheduleEnded] = []
 
     def on_schedule_built(self, event: ScheduleBuilt) -> None:
         self._lengths[event.schedule] = event.length
+
+    def on_schedule_ended(self, event: ScheduleEnded) -> None:
+        self._ended.append(event)
 
     def on_resumed(self, event: Resumed) -> None:
         self._resumed[event.optimizer] = event
@@ -114,6 +123,29 @@ class LearningRateCollapsed(Rule, code="OPT113", severity=Severity.WARNING):
                 evidence={**evidence, "base": event.base_rate},
                 place=place,
             )
+        elif event.base_rate and event.highest_rate < REACHED * event.base_rate and (length := self._warm_up(event)):
+            yield self.finding(
+                event,
+                f"The warm-up of {length:,} steps is longer than the run of {event.steps:,}: the learning rate never "
+                f"was above {event.highest_rate:.3g}, far below the {event.base_rate:.3g} of the schedule.",
+                fix="Shorten the warm-up to a small share of the run's steps.",
+                evidence={**evidence, "base": event.base_rate, "warm_up": length},
+                place=place,
+            )
+
+    def _warm_up(self, event: OptimizerSettings) -> int:
+        """The length of a warm-up that was not over at the end of the run; 0 if there is none."""
+        rates = event.start
+        rises = [after - before for before, after in pairwise(rates)]
+        if len(rises) < 3 or min(rises) <= 0 or max(rises) > (1 + EQUAL) * min(rises) or not event.base_rate:
+            return 0
+        if rates[0] > (1 + EQUAL) * rises[0]:  # it does not rise from 0
+            return 0
+        shown = event.base_rate / rises[0]
+        ended = [each for each in self._ended if each.optimizer == event.optimizer]
+        known = {number for each in ended for number in each.numbers}
+        known |= {each.length for each in ended if each.name == "LinearLR" and each.length is not None}
+        return next((n for n in sorted(known) if n > event.steps and abs(n - shown) <= EXACT * n), 0)
 
     def _has_ended(self, event: OptimizerSettings) -> bool:
         """No schedule changes the rate any more."""
