@@ -46,7 +46,7 @@ class RecurringGroups(NamedTuple):
 
 
 def recurring_groups(rows: Floats, targets: Floats, others: Floats) -> RecurringGroups | None:
-    """Of training rows with their targets, beside evaluated rows that are none of them."""
+    """Of training rows with their targets, beside evaluated rows, which are not among them."""
     both = numpy.concatenate([rows, others])
     if len(others) < LEAST_ROWS or both.shape[1] < SEVERAL + 1 or not numpy.isfinite(both).all():
         return None

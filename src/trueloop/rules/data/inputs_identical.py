@@ -66,7 +66,7 @@ class InputsIdentical(Rule, code="DAT115", severity=Severity.ERROR):
         """Models whose inputs were made of arrays."""
         self._empty: list[RowsNeverWritten] = []
         self._equal = 0.0
-        """Share of one row among those that enter a model with one input, in training or in evaluation."""
+        """Share of one row among the rows that enter a model with one input, in training or in evaluation."""
 
     def on_rows_never_written(self, event: RowsNeverWritten) -> None:
         self._empty.append(event)
