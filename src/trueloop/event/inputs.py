@@ -19,7 +19,7 @@ __all__ += [
     "UnknownSymbols",
 ]
 __all__ += ["ChannelsPooled", "ReorderedTargets", "TableStandardized", "WindowsDrawn"]
-__all__ += ["BoxCorners", "BoxesCompared", "OwnTargetColumn", "WindowEndsInTarget"]
+__all__ += ["BoxCorners", "BoxesCompared", "OwnTargetColumn", "TargetOrderCompared", "WindowEndsInTarget"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +206,21 @@ class AnswersCompared(Event):
     moved: tuple[tuple[int, int], ...]
     """Labels that a different output gives, and their own does not, one to one."""
     apart: RowsApart | None = None  # of rows on which a model fails that has learned its training rows
+
+
+@dataclass(frozen=True, slots=True)
+class TargetOrderCompared(Event):
+    """Which of two target columns is larger, in training and in evaluation.
+
+    `place`: the training loss.
+    """
+
+    model: int
+    rows: int  # evaluated
+    columns: int
+    exchanged: tuple[tuple[int, int, float, float, float, float], ...]
+    """Pairs of columns (the lower one first) whose order holds in evaluation (share of the rows) and not in training
+    (share), the median difference of their evaluated targets, and that of the outputs."""
 
 
 @dataclass(frozen=True, slots=True)

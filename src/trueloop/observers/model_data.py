@@ -21,11 +21,13 @@ from trueloop.event import (
     OwnTargetColumn,
     Place,
     RowsApart,
+    TargetOrderCompared,
     TargetsSummarized,
 )
 from trueloop.event.operation_names import DIFFERENCES, EQUALITIES, PRODUCTS
 from trueloop.measure.answers import Answers, judge
 from trueloop.measure.columns import as_table, column_facts, is_noise
+from trueloop.measure.exchanged_targets import exchanged
 from trueloop.measure.layout import order_in_memory
 from trueloop.measure.probe import differs_by_call, probe, transfer
 from trueloop.measure.pure_values import pure_column
@@ -109,7 +111,9 @@ class _Targets:
 
 
 class ModelDataObserver(Observer):
-    emits = (InputsSummarized, TargetsSummarized, AnswersCompared, OwnTargetColumn, InputsStretched)
+    emits = (
+        InputsSummarized, TargetsSummarized, AnswersCompared, TargetOrderCompared, OwnTargetColumn, InputsStretched,
+    )  # fmt: skip
 
     def prepare(self) -> None:
         self._calls: Counter[tuple[int, Phase]] = Counter()
@@ -273,6 +277,7 @@ class ModelDataObserver(Observer):
                 continue
             trained = self._inputs.get((model, 0, "training"))
             known = {digest for rows in ([] if trained is None else trained.rows) for digest in digests(rows)}
+            self._compare_order(model, evaluated.latest(without=known))
             found = judge(evaluated.latest(without=known))
             if found is None:
                 continue
@@ -284,6 +289,15 @@ class ModelDataObserver(Observer):
             self.emit(AnswersCompared, entry.place, model, name, found.kind, found.rows, found.score, found.chance,
                       found.relation, relation, evaluated.step, found.moved,
                       apart=_apart(trained, entry) if failed else None)  # fmt: skip
+
+    def _compare_order(self, model: int, evaluated: tuple[Tensor, Tensor] | None) -> None:
+        kept = self._answers.get((model, "training"))
+        found = exchanged(None if kept is None else kept.latest(mixed=True), evaluated)
+        if found is not None and evaluated is not None:
+            losses = [t for (of, _), t in self._targets.items() if of == model]
+            place = max(losses, key=lambda loss: loss.calls["training"]).place if losses else None
+            self.emit(TargetOrderCompared, place, model, len(evaluated[1]), evaluated[1].shape[1],
+                      tuple(tuple(pair) for pair in found))  # fmt: skip
 
     def _compare_columns(self) -> None:
         """Does a column hold the labels of its own training rows?"""
