@@ -73,4 +73,5 @@ def _one_scale(trained: Tensor, evaluated: Tensor) -> bool:
 
 def _correlation(one: Tensor, other: Tensor) -> float:
     one, other = one - one.mean(), other - other.mean()
-    return ((one @ other) / (one.norm() * other.norm()).clamp_min(1e-12)).item()
+    product: float = ((one @ other) / (one.norm() * other.norm()).clamp_min(1e-12)).item()
+    return product

@@ -296,8 +296,10 @@ class ModelDataObserver(Observer):
         if found is not None and evaluated is not None:
             losses = [t for (of, _), t in self._targets.items() if of == model]
             place = max(losses, key=lambda loss: loss.calls["training"]).place if losses else None
-            self.emit(TargetOrderCompared, place, model, len(evaluated[1]), evaluated[1].shape[1],
-                      tuple(tuple(pair) for pair in found))  # fmt: skip
+            self.emit(
+                TargetOrderCompared, place, model, len(evaluated[1]), evaluated[1].shape[1],
+                tuple((one.low, one.high, one.evaluated, one.trained, one.difference, one.predicted) for one in found),
+            )  # fmt: skip
 
     def _compare_columns(self) -> None:
         """Does a column hold the labels of its own training rows?"""

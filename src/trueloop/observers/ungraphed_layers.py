@@ -39,7 +39,7 @@ class _Layer:
 
 class UngraphedLayersObserver(Observer):
     emits = (LayersWithoutGraph,)
-    rarely = ("module_call_started", "module_call_ended")
+    rarely = ("module_call_ended",)
 
     def prepare(self) -> None:
         self._on = False
