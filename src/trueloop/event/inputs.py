@@ -19,7 +19,14 @@ __all__ += [
     "UnknownSymbols",
 ]
 __all__ += ["ChannelsPooled", "ReorderedTargets", "TableStandardized", "WindowsDrawn"]
-__all__ += ["BoxCorners", "BoxesCompared", "OwnTargetColumn", "TargetOrderCompared", "WindowEndsInTarget"]
+__all__ += [
+    "AnomaliesCompared",
+    "BoxCorners",
+    "BoxesCompared",
+    "OwnTargetColumn",
+    "TargetOrderCompared",
+    "WindowEndsInTarget",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +213,23 @@ class AnswersCompared(Event):
     moved: tuple[tuple[int, int], ...]
     """Labels that a different output gives, and their own does not, one to one."""
     apart: RowsApart | None = None  # of rows on which a model fails that has learned its training rows
+
+
+@dataclass(frozen=True, slots=True)
+class AnomaliesCompared(Event):
+    """Rows that an autoencoder was fitted to, beside the rows that its evaluation calls anomalies.
+
+    `place`: the evaluating call.
+    """
+
+    model: int
+    name: str
+    labels: str  # the variable that names the anomalies
+    training_rows: int
+    rows: int  # evaluated
+    anomalies: int  # of them
+    share: float  # of the training rows: the nearest evaluated rows are all anomalies
+    expected: float  # the same of the evaluated normal rows
 
 
 @dataclass(frozen=True, slots=True)
