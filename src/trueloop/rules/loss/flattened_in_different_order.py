@@ -54,7 +54,9 @@ class FlattenedInDifferentOrder(Rule, code="LOS124", severity=Severity.ERROR):
         orders = row_orders(view)
         for operation in event.operations if len(orders) > 1 else ():
             one, other = (orders.get(value) for value in _pair(view, operation))
-            if one is None or other is None or not _is_swapped(one, other) or self.count(operation.place) != 1:
+            if one is None or other is None or not _is_swapped(one, other):
+                continue
+            if self.count(frozenset({one.maker.place, other.maker.place})) != 1:
                 continue
             yield self.finding(
                 event,
