@@ -18,7 +18,7 @@ __all__ = [
     "LayerGradient",
 ]
 __all__ += ["UpdatesUndone", "WeightsCompared"]
-__all__ += ["LayersWithoutGraph"]
+__all__ += ["LayersWithoutGraph", "ParametersWithoutGradient"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,3 +193,10 @@ class LayersWithoutGraph(Event):
     names: tuple[str, ...]  # of parameters
     values: int  # element count
     steps: int  # since they were seen
+
+
+@dataclass(frozen=True, slots=True)
+class ParametersWithoutGradient(Event):
+    """Parameters that an optimizer holds and that had no gradient at any of its steps. At the end of the run."""
+
+    names: tuple[str, ...]

@@ -1,9 +1,11 @@
-"""LOS124 flattened-in-different-order: predictions are flattened time by time, their targets sample by sample.
+"""LOS124 flattened-in-different-order: two tensors are combined row by row, and their rows are in different orders.
 
 What it sees
 ------------
 In a recorded training step a loss gets predictions that were `[a, b, classes]` and targets that were `[b, a]` before
-both were flattened. They have equally many rows, so nothing fails.
+both were flattened. They have equally many rows, so nothing fails. The same for two tensors that are added,
+multiplied, compared, or joined side by side, and for the groups of `index_add` and `scatter_add`; and where `repeat`
+made the rows of one and `repeat_interleave`, or a flattened second dimension, those of the other.
 
 Why it hurts
 ------------
@@ -12,30 +14,34 @@ frequent the classes are, and no more.
 
 Evidence
 --------
-Both shapes before flattening.
+Both orders, as the two sizes of which the rows were made, and the lines that made them.
 
 Use instead
 -----------
     loss = F.cross_entropy(logits.transpose(0, 1).reshape(-1, classes), tags.reshape(-1))
+    owner = torch.arange(bags).repeat_interleave(cells)    # for x.reshape(bags * cells, -1)
 
 or build recurrent and attention layers with `batch_first=True`.
 
 When it is fine
 ---------------
-Not reported: two sizes that are equal, and tensors that were transposed before they were flattened.
+Not reported: two sizes that are equal, tensors that were transposed before they were flattened, all pairs of two sets
+(`repeat(b)` of one and `repeat_interleave(a)` of the other), repeated noise or constants, and rows that were cut into
+two dimensions and flattened again.
 """
 
-from math import prod
 from typing import Final
 
-from trueloop.event import StepProgram
-from trueloop.event.operation_names import LOSSES, RESHAPES
+from trueloop.event import Operation, StepProgram
+from trueloop.event.operation_names import ELEMENTWISE, JOINS, LOSSES
+from trueloop.rules.program_rows import RowOrder, row_orders
 from trueloop.rules.program_view import ProgramView
-from trueloop.rules.rule import Findings, Rule, Severity
+from trueloop.rules.rule import Findings, Rule, Severity, on_line
 
 __all__ = ["FlattenedInDifferentOrder"]
 
-_KEEPS: Final = RESHAPES | {"contiguous", "long", "float", "to", "double", "int", "detach", "clone"}
+_GROUPED: Final = ("index_add", "index_add_", "scatter_add", "scatter_add_", "scatter_reduce", "scatter_reduce_")
+"""Row r of the last tensor goes to the group in row r of the index."""
 
 
 class FlattenedInDifferentOrder(Rule, code="LOS124", severity=Severity.ERROR):
@@ -45,34 +51,49 @@ class FlattenedInDifferentOrder(Rule, code="LOS124", severity=Severity.ERROR):
         if event.phase != "training":
             return
         view = ProgramView(event)
-        for operation in event.operations:
-            if operation.name not in LOSSES or len(operation.inputs) < 2 or self.count(operation.place) != 1:
+        orders = row_orders(view)
+        for operation in event.operations if len(orders) > 1 else ():
+            one, other = (orders.get(value) for value in _pair(view, operation))
+            if one is None or other is None or not _is_swapped(one, other):
                 continue
-            prediction, target = (_before_flattening(view, value) for value in operation.inputs[:2])
-            if prediction is None or target is None or len(target) != 2 or target[0] == target[1] or 1 in target:
-                continue
-            if prediction[:2] != target[::-1] or len(prediction) > 3:
+            if self.count(frozenset({one.maker.place, other.maker.place})) != 1:
                 continue
             yield self.finding(
                 event,
-                f"`{operation.name}` compares predictions that were {list(prediction)} with targets that were "
-                f"{list(target)} before both were flattened: the rows are in different orders.",
-                fix="Transpose one of them first: `logits.transpose(0, 1).reshape(-1, classes)`.",
-                evidence={"prediction": list(prediction), "target": list(target)},
+                f"`{operation.name}` combines rows that were {_said(one, operation)} with rows that were "
+                f"{_said(other, operation)}: they are in different orders.",
+                fix="Transpose one of them before it is flattened (`logits.transpose(0, 1).reshape(-1, classes)`), or "
+                "use `repeat_interleave` in place of `repeat`.",
+                evidence={"first": [one.outer, one.inner], "second": [other.outer, other.inner],
+                          "first_made": one.maker.place, "second_made": other.maker.place},
                 place=operation.place,
-            )
+            )  # fmt: skip
 
 
-def _before_flattening(view: ProgramView, value: int) -> tuple[int, ...] | None:
-    """The shape before the first two dimensions became one."""
-    for _ in range(6):
-        maker = view.maker(value)
-        if maker is None or not maker.inputs:
-            return None
-        before, after = view.values[maker.inputs[0]].shape, view.values[value].shape
-        if maker.name in RESHAPES and len(before) == len(after) + 1:
-            return before if (prod(before[:2]), *before[2:]) == after else None
-        if maker.name not in _KEEPS or before != after:
-            return None
-        value = maker.inputs[0]
-    return None
+def _said(order: RowOrder, near: Operation) -> str:
+    name, place = order.maker.name, order.maker.place
+    how = f" by `{name}`" if "repeat" in name or name in ("tile", *JOINS) else " before they were flattened"
+    return f"[{order.outer}, {order.inner}]{how}{'' if place == near.place else on_line(place, near.place)}"
+
+
+def _is_swapped(one: RowOrder, other: RowOrder) -> bool:
+    swapped = one.outer == other.inner and one.inner == other.outer and one.outer != one.inner
+    return swapped and one.picked == other.picked
+
+
+def _pair(view: ProgramView, operation: Operation) -> tuple[int, int]:
+    """Two inputs of which row r of one belongs to row r of the other; -1 and -1 in other operations."""
+    none, values = (-1, -1), operation.inputs
+    if len(values) < 2 or not operation.outputs:
+        return none
+    first, second = values[:2]
+    if operation.name in _GROUPED:
+        if len(values) != 3 or view.option(operation, "dim", 1) != "0":
+            return none
+        first, second = values[1:3]
+    elif operation.name not in LOSSES and operation.name not in ELEMENTWISE and operation.name not in JOINS:
+        return none
+    one, other, made = (view.values[index].shape for index in (first, second, operation.outputs[0]))
+    if not one or not other or one[0] != other[0] or (operation.name in ELEMENTWISE and len(one) != len(other)):
+        return none
+    return none if operation.name in JOINS and made[:1] != one[:1] else (first, second)

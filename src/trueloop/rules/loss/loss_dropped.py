@@ -6,14 +6,17 @@ In at least three recorded training steps, and in all of them, one line computes
 and only the last result is part of what backward is called on. The others were computed from the same activations, or
 from the same data by different weights.
 
+A second case: a loss or a weighted loss is computed, and nothing reads it, not even a print. An optimizer holds
+parameters that only this loss would train, and they get no gradient in the whole run.
+
 Why it hurts
 ------------
-`loss = ...` in a loop over heads, horizons or tasks replaces the loss of the one before. Everything but the last is
-computed and thrown away: those outputs are never trained.
+`loss = ...` in a loop over heads, horizons or tasks replaces the loss of the one before, and so does `loss =+ ...`.
+Everything but the last is computed and thrown away: those outputs are never trained.
 
 Evidence
 --------
-How many losses the line computed, and how many reached backward.
+How many losses the line computed, and how many reached backward; or the parameters that are not trained.
 
 Use instead
 -----------
@@ -25,13 +28,14 @@ When it is fine
 ---------------
 Not reported: losses that are only measured (without a graph, or on different data), losses that were compared with one
 another (the smallest of several is trained), and lines of which a different result is trained in any recorded step.
+Nor a loss that the script looks at and does not train, or one that is trained later in the run.
 """
 
 from collections import Counter
 from typing import Final
 
-from trueloop.event import Place, RunEnded, StepProgram
-from trueloop.event.operation_names import LOSSES, ORDERINGS
+from trueloop.event import ParametersWithoutGradient, Place, RunEnded, StepProgram
+from trueloop.event.operation_names import ADDITIONS, LOSSES, NEGATIONS, ORDERINGS, SCALINGS, SUBTRACTIONS
 from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity
 
@@ -43,6 +47,8 @@ _CHOICES: Final = ORDERINGS | {
     "min", "max", "minimum", "maximum", "argmin", "argmax", "sort", "argsort", "topk", "grad", "backward",
 }  # fmt: skip
 """Operations that choose among losses, or differentiate them."""
+_WEIGHINGS: Final = SCALINGS | ADDITIONS | SUBTRACTIONS | NEGATIONS | {"positive", "__pos__"}
+"""From a loss to a weighted one: a result that nothing reads is still a loss that nothing reads."""
 
 
 class LossDropped(Rule, code="LOS115", severity=Severity.WARNING):
@@ -52,11 +58,15 @@ class LossDropped(Rule, code="LOS115", severity=Severity.WARNING):
         self._dropped: Counter[Place | None] = Counter()
         self._used: set[Place | None] = set()  # lines of which a result before the last was used
         self._last: dict[Place | None, tuple[StepProgram, int]] = {}
+        self._unread: Counter[Place | None] = Counter()  # steps in which nothing read a loss of this line
+        self._idle: dict[Place | None, set[str]] = {}  # parameters behind it that no loss of the step reached
+        self._steps = 0
 
     def on_step_program(self, event: StepProgram) -> None:
         if event.phase != "training" or not event.complete or not event.losses:
             return
         view = ProgramView(event)
+        self._steps += 1
         computed: dict[Place | None, list[int]] = {}
         for operation in event.operations:
             if operation.name in _REDUCTIONS and operation.outputs and not view.in_model(operation):
@@ -70,6 +80,36 @@ class LossDropped(Rule, code="LOS115", severity=Severity.WARNING):
             elif len(results) > 1 and used[-1] and all(_is_task(view, r, results[-1]) for r in results[:-1]):
                 self._dropped[place] += 1
                 self._last[place] = event, len(results)
+        self._find_unread(view, [result for results in computed.values() for result in results])
+
+    def _find_unread(self, view: ProgramView, results: list[int]) -> None:
+        idle: dict[Place | None, set[str]] = {}
+        for result in results:
+            end = None if result in view.on_loss_path else _unread_end(view, result)
+            if end is None:
+                continue
+            values = (view.values[index] for index in view.behind(result) if index not in view.on_loss_path)
+            names = {value.name for value in values if value.trainer == "optimizer" and value.grad and value.name}
+            place = view.place_of(end)
+            idle[place] = idle.get(place, set()) | names
+        for place, names in idle.items():
+            self._unread[place] += 1
+            self._idle[place] = names & self._idle.get(place, names)
+
+    def on_parameters_without_gradient(self, event: ParametersWithoutGradient) -> Findings:
+        for place, steps in self._unread.items():
+            names = sorted(self._idle[place] & set(event.names))
+            if steps < PROGRAMS or steps < self._steps or not names or place is None:
+                continue
+            shown = ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
+            yield self.finding(
+                event,
+                f"A loss of this line is computed in each recorded step, and nothing reads it: {shown} got no gradient "
+                f"in the whole run, although an optimizer holds them.",
+                fix="Add the losses up (`total += loss`, not `total =+ loss`), and call backward on the sum.",
+                evidence={"parameters": names[:16], "steps": steps},
+                place=place,
+            )
 
     def on_run_ended(self, _: RunEnded) -> Findings:
         for place, steps in self._dropped.items():
@@ -84,6 +124,18 @@ class LossDropped(Rule, code="LOS115", severity=Severity.WARNING):
                 evidence={"computed": count, "used": 1, "steps": steps},
                 place=place,
             )
+
+
+def _unread_end(view: ProgramView, value: int) -> int | None:
+    """The last weighted form of a loss, if nothing else reads the loss or any of those forms."""
+    waiting, end = [value], value
+    while waiting:
+        end = waiting.pop()
+        for operation in view.readers.get(end, ()):
+            if operation.name not in _WEIGHINGS or not operation.outputs or operation.outputs[0] == end:
+                return None
+            waiting.append(operation.outputs[0])
+    return end
 
 
 def _is_task(view: ProgramView, dropped: int, kept: int) -> bool:

@@ -40,7 +40,7 @@ AT_LEAST: Final = 5  # Steps needed in a run that ends earlier
 
 class UnusedParameters(Rule, code="MDL102", severity=Severity.WARNING):
     not_applicable = "no model was trained by an optimizer for some steps"
-    explained_by = ("optimizer-holds-old-parameters", "loss-detached-from-parameters")
+    explained_by = ("optimizer-holds-old-parameters", "loss-detached-from-parameters", "loss-dropped")
 
     def __init__(self) -> None:
         self._early: dict[int, ParametersAccounted] = {}
