@@ -1,6 +1,7 @@
 """The numbers that a dataset object holds for each of its samples, in its own order; no sample is read through it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sized
+from itertools import islice
 from typing import Any, Final
 
 import numpy as np
@@ -14,7 +15,6 @@ __all__ = ["stored_columns"]
 
 MOST: Final = 24  # columns
 FIELDS: Final = 8  # of the items of a list
-DEEP: Final = 3  # subsets of subsets
 
 
 def stored_columns(dataset: object, rows: int) -> list[Tensor]:
@@ -24,28 +24,30 @@ def stored_columns(dataset: object, rows: int) -> list[Tensor]:
     values = dataset if isinstance(dataset, (list, tuple)) else list(getattr(dataset, "__dict__", {}).values())
     found = list(_of_items(values, rows)) if len(values) == rows else []
     for value in () if found else values[: 4 * MOST]:
-        parts = value if isinstance(value, (list, tuple)) and len(value) != rows else [value]
-        parts = list(value.values()) if isinstance(value, Mapping) else parts
-        for part in parts[:MOST]:
+        for part in islice(_parts(value, rows), MOST):
             found += [column] if (column := _column(part, rows)) is not None else []
     return found[:MOST]
 
 
 def _of_subset(dataset: Subset[Any], rows: int) -> list[Tensor]:
-    index = dataset
-    chosen: Any = None
-    for _ in range(DEEP):
-        if not isinstance(index, Subset):
-            break
-        inner = np.asarray(index.indices)
-        if inner.ndim != 1 or not np.issubdtype(inner.dtype, np.integer):
-            return []
-        chosen = inner if chosen is None else inner[chosen]
-        index = index.dataset  # type: ignore[assignment]
-    if isinstance(index, Subset) or not hasattr(index, "__len__") or len(chosen) != rows:
+    chosen, inner = np.asarray(dataset.indices), dataset.dataset
+    numbers = chosen.ndim == 1 and chosen.dtype.kind in "iu" and len(chosen) == rows > 0
+    if not numbers or not isinstance(inner, Sized) or int(chosen.max()) >= len(inner) or int(chosen.min()) < 0:
         return []
-    whole = len(index)
-    return [column[torch.as_tensor(chosen.tolist())] for column in stored_columns(index, whole) if len(column) == whole]
+    index = torch.from_numpy(chosen.astype(np.int64))
+    return [column[index] for column in stored_columns(inner, len(inner))]
+
+
+def _parts(value: Any, rows: int) -> Iterator[Any]:
+    """The value, or what it consists of: tensors of a list or mapping, columns of a table."""
+    if isinstance(value, Mapping):
+        yield from value.values()
+    elif isinstance(value, (list, tuple)) and len(value) != rows:
+        yield from value
+    elif type(value).__name__ == "DataFrame":
+        yield from (value[name] for name in value.columns)
+    else:
+        yield value
 
 
 def _of_items(items: Any, rows: int) -> Iterator[Tensor]:

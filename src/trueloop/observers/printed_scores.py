@@ -1,8 +1,8 @@
 """Numbers that are printed after passes over a loader: scores of outputs against labels in a different order?
 
-The outputs of each batch belong to the labels of that batch. A loop that collects the outputs only, and takes the labels
-from the dataset or from a second pass, prints a different score if the loader shuffles. The number shows it by its
-digits, whatever computed it. Only numbers are kept.
+The outputs of each batch belong to the labels of that batch. A loop that collects the outputs only, and takes the
+labels from the dataset or from a second pass, prints a different score if the loader shuffles. The number shows it by
+its digits, whatever computed it. Only numbers are kept.
 """
 
 import weakref
@@ -83,7 +83,7 @@ class PrintedScoresObserver(Observer):
         self._left = PASSES
         self._order: list[int] = []  # identities of the tensors of the latest batch
         self._without_outputs: dict[int, dict[int, Tensor]] = {}  # labels of a pass without a model, by dataset
-        self._lines: dict[tuple[int, Place | None, _Order], _Line] = {}
+        self._lines: dict[tuple[Place | None, _Order], _Line] = {}  # a search builds a new model for each pass
 
     def watching_resumed(self, nothing: None) -> None:
         self._pass = None
@@ -158,7 +158,7 @@ class PrintedScoresObserver(Observer):
         self._close()
         for done in self._recent:
             self._count(done)
-        for (_, place, order), line in self._lines.items():
+        for (place, order), line in self._lines.items():
             if line.latest is not None:
                 self.emit(OtherLabelsScored, line.printed_at, order, line.model, line.rows, line.passes,
                           line.own_passes, line.latest, line.digits, place)  # fmt: skip
@@ -216,9 +216,9 @@ class PrintedScoresObserver(Observer):
         names = {known.number: known.name for known, _ in self.objects.living_models()}
         for order in orders:
             shown = done.shown.get(order)
-            line = self._lines.get((number, done.place, order))
+            line = self._lines.get((done.place, order))
             if line is None and (shown is not None or done.own_shown):
-                line = self._lines[number, done.place, order] = _Line(names.get(number, "the model"))
+                line = self._lines[done.place, order] = _Line(names.get(number, "the model"))
             if line is None:
                 continue
             line.own_passes += done.own_shown
