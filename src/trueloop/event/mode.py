@@ -1,10 +1,12 @@
 """Train mode and eval mode."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from trueloop.event.base import Event, Place
 
-__all__ = ["DropoutWhileEvaluating", "EvaluationRepeated", "ModeSet", "SteppedWhileEvaluating"]
+__all__ = ["DropoutWhileEvaluating", "EvaluationRepeated", "ModeSet", "OtherLabelsScored", "PrintedScore"]
+__all__ += ["SteppedWhileEvaluating"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +52,29 @@ class EvaluationRepeated(Event):
     drawn: tuple[str, ...]  # functions that drew random numbers in the call; empty: none of torch's
     drawn_at: Place | None  # the user's line that drew them
     sampling: bool  # the output is a sample from a distribution, or a name says so: randomness is intended
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedScore:
+    """A printed number that is the score of the outputs of a model against labels of other samples."""
+
+    score: str  # accuracy, rmse ...
+    printed: float
+    own: float  # the same score against the labels of the samples that the outputs were computed from
+    digits: float  # decimal digits by which the number is known, less those by which one of many numbers fits by chance
+
+
+@dataclass(frozen=True, slots=True)
+class OtherLabelsScored(Event):
+    """Numbers printed after passes over a loader: scores of the collected outputs against labels in a different order.
+    `place`: the line that prints them."""
+
+    labels: Literal["dataset", "pass"]
+    """In which order the labels are: that of the dataset, while the loader shuffles; that of a different pass."""
+    model: str
+    rows: int  # of a pass
+    passes: int  # with such a number
+    own_passes: int  # whose printed numbers show a score against the labels of the same samples
+    latest: PrintedScore
+    digits: float  # of all these numbers
+    model_place: Place | None  # where the outputs were computed
