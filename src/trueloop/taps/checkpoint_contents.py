@@ -14,7 +14,8 @@ from torch.fx import GraphModule
 from trueloop.event import Contents, SavedCounter
 from trueloop.torch_private.optimizers import SCHEDULER_KEYS
 
-__all__ = ["SavedOptimizer", "contents_of", "path_of", "saved_optimizers", "settings_of", "weights_in"]
+__all__ = ["SavedOptimizer", "contents_of", "path_of", "saved_optimizers", "settings_of", "weight_states"]
+__all__ += ["weights_in"]
 
 WIDTH: Final = 64  # Entries of a list or mapping that are searched: a checkpoint has few parts, a dataset has many
 DEPTH: Final = 4  # Levels that are searched: {"state": {"models": [{...}]}}
@@ -49,6 +50,13 @@ def weights_in(value: object) -> Iterator[Tensor]:
     for _, part in _parts(value):
         if _is_weights(part):
             yield from (tensor for tensor in part.values() if isinstance(tensor, Tensor))
+
+
+def weight_states(value: object) -> Iterator[tuple[Key, dict[str, Tensor]]]:
+    """The model state_dicts in a checkpoint, with where it stores them; () for a file that is one."""
+    for key, part in _parts(value):
+        if _is_weights(part):
+            yield key, {name: tensor for name, tensor in part.items() if isinstance(tensor, Tensor)}
 
 
 class SavedOptimizer(NamedTuple):
