@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 import pytest
 
-from trueloop.measure.sister_files import stands_out
+from trueloop.measure.sister_files import standing_out
 from trueloop.measure.table_differences import differences
 from trueloop.measure.tables import Table, Values
 
@@ -23,9 +23,8 @@ def drawn(seed: int, level: float, rows: int = 300) -> Any:
 
 
 def named(first: Table, second: Table, *others: Table) -> list[str]:
-    found = differences(first, second)
-    units = {each.column for each in found if each.kind == "units"}
-    return [each.column for each in found if stands_out(each, first, second, (first, second, *others), units)]
+    found = standing_out(differences(first, second), first, second, [first, second, *others])
+    return [each.column for each in found]
 
 
 def files(levels: list[float], name: str = "wear{}.npy") -> list[Table]:

@@ -17,7 +17,7 @@ from trueloop.measure.table_differences import LEAST, Difference
 from trueloop.measure.tables import Table
 from trueloop.measure.unit_relations import in_two_units
 
-__all__ = ["is_in_two_units", "stands_out"]
+__all__ = ["is_in_two_units", "standing_out"]
 
 NEAR: Final = 0.5  # distance of two distributions (Kolmogorov-Smirnov): sister files that use one unit
 ALIKE: Final = 0.3  # the same of a column that is not in question
@@ -28,8 +28,14 @@ DISTINCT: Final = 10  # values
 Floats = NDArray[numpy.float64]
 
 
-def stands_out(found: Difference, first: Table, second: Table, tables: Iterable[Table], units: set[str]) -> bool:
-    """`tables`: all that the script read. `units`: the columns that differ by a unit, this one among them."""
+def standing_out(found: list[Difference], first: Table, second: Table, tables: list[Table]) -> list[Difference]:
+    """Without the factors that chance gives. `tables`: all that the script read."""
+    units = {each.column for each in found if each.kind == "units"}
+    return [each for each in found if _stands_out(each, first, second, tables, units)]
+
+
+def _stands_out(found: Difference, first: Table, second: Table, tables: list[Table], units: set[str]) -> bool:
+    """`units`: the columns that differ by a unit, this one among them."""
     if found.kind != "units":
         return True
     a, b = _numbers(first, found.column), _numbers(second, found.column)

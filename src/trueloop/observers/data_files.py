@@ -42,6 +42,7 @@ from trueloop.measure.integer_overflow import Overflow, overflowed, overflowed_a
 from trueloop.measure.join_keys import missed_keys
 from trueloop.measure.link_tables import first_only
 from trueloop.measure.look_ahead import LookAhead, look_ahead
+from trueloop.measure.mirrored_pairs import mirrored_pairs
 from trueloop.measure.named_rows import misplaced_groups, misplaced_links, misplaced_rows
 from trueloop.measure.near_copies import near_copies
 from trueloop.measure.parallel_lines import shifted_lines
@@ -49,7 +50,7 @@ from trueloop.measure.picture_orientation import turned
 from trueloop.measure.recoded import recoded
 from trueloop.measure.row_names import names_rows
 from trueloop.measure.shared_groups import shared_groups
-from trueloop.measure.sister_files import is_in_two_units, stands_out
+from trueloop.measure.sister_files import is_in_two_units, standing_out
 from trueloop.measure.splits import is_part, kind_of, listed_rows, sides, split_of
 from trueloop.measure.stored_statistics import foreign_statistics, read_statistics
 from trueloop.measure.stretched import stretched_arrays
@@ -203,7 +204,7 @@ class DataFilesObserver(Observer):
         rows = (first.rows, second.rows)
         found_alone = differences(first, second)
         known = {found.column for found in found_alone}
-        found_alone = self._standing_out(found_alone, first, second)
+        found_alone = standing_out(found_alone, first, second, self._tables)
         found_alone += (
             found
             for found in conversions(first, second)
@@ -240,7 +241,7 @@ class DataFilesObserver(Observer):
         rows = (first.rows, second.rows)
         if first.channels and second.channels:
             parts = [Table(each.path, each.channels, len(each.channels[0]), True) for each in (first, second)]
-            for found in self._standing_out(differences(*parts), *parts):
+            for found in standing_out(differences(*parts), *parts, self._tables):
                 self._differ(found, second.path, *names, rows)
         found_stretch = stretched_arrays(first, second)
         if found_stretch is not None:
@@ -256,10 +257,6 @@ class DataFilesObserver(Observer):
                 self._differ(
                     Difference("orientation", name, before, after, 0.0, found_turn.how), second.path, *names, rows
                 )
-
-    def _standing_out(self, found: list[Difference], first: Table, second: Table) -> list[Difference]:
-        units = {each.column for each in found if each.kind == "units"}
-        return [each for each in found if stands_out(each, first, second, self._tables, units)]
 
     def _is_of_two_kinds(self, first: Table, second: Table) -> bool:
         """Whether the columns of two files mean different things although they have the same names, or none: those of
@@ -336,6 +333,10 @@ class DataFilesObserver(Observer):
                 self.emit(RowsCopied, self._places[pair.evaluation.path], *pair.names,
                           round(found.share * pair.evaluation.rows), pair.evaluation.rows, 0.0,
                           near=(found.near, found.apart))  # fmt: skip
+            mirrored = mirrored_pairs(pair.training, pair.evaluation)
+            if mirrored is not None:
+                self.emit(RowsCopied, self._places[pair.evaluation.path], *pair.names, mirrored.pairs,
+                          pair.evaluation.rows, 0.0, mirrored=(*mirrored.columns, mirrored.label))  # fmt: skip
             groups = shared_groups(pair.training, pair.evaluation)
             if groups is not None:
                 place = self._places[pair.evaluation.path]
