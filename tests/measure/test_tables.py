@@ -326,9 +326,24 @@ def test_copies() -> None:
 
 def test_ids_that_count_from_one() -> None:
     pairs = drawn(0).integers(0, 99, (2, 600))  # row 99 has no edge
-    assert not ids_from_one(table(a=pairs[0], b=pairs[1]), 100)
-    assert ids_from_one(table(a=pairs[0] + 1, b=pairs[1] + 1), 100)
-    assert not ids_from_one(table(a=pairs[0] + 1, b=pairs[1] + 1), 99)  # rows 1 to 99, read with 1 subtracted
+    nodes = table(path="nodes.csv", degree=drawn(1).random(100), age=drawn(2).random(100))
+    assert not ids_from_one(table(a=pairs[0], b=pairs[1]), nodes)
+    assert ids_from_one(table(a=pairs[0] + 1, b=pairs[1] + 1), nodes)
+    fewer = table(path="nodes.csv", degree=drawn(1).random(99))
+    assert not ids_from_one(table(a=pairs[0] + 1, b=pairs[1] + 1), fewer)  # rows 1 to 99, read with 1 subtracted
+
+
+def test_words_and_reserved_rows_do_not_count_from_one() -> None:
+    words = drawn(0).integers(1, 100, (600, 8))
+    columns = {f"words[{i}]": words[:, i] for i in range(8)}
+    nodes = table(path="labels.csv", label=drawn(1).integers(0, 2, 100), weight=drawn(2).random(100))
+    assert not ids_from_one(table(path="train.npz", **columns), nodes)
+    pairs = {"first": words[:, 0], "second": words[:, 1]}
+    sister = {"first": words[:100, 2], "second": words[:100, 3]}
+    assert not ids_from_one(table(path="train.csv", **pairs), table(path="valid.csv", **sister))
+    vectors = drawn(3).random((100, 2))
+    vectors[0] = 0  # of the padding
+    assert not ids_from_one(table(**pairs), table(path="vectors.npy", **{"[0]": vectors[:, 0], "[1]": vectors[:, 1]}))
 
 
 def test_lines_that_belong_to_the_line_before() -> None:

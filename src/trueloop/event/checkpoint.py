@@ -6,7 +6,7 @@ from typing import Literal
 from trueloop.event.base import Event, Place
 
 __all__ = ["Contents", "FileLoaded", "FileWritten", "Resumed", "SavedCounter", "ScheduleAtResume", "StateMatched"]
-__all__ += ["EvaluatedWeights", "StateReused", "StatesKept", "WeightsRestored"]
+__all__ += ["EvaluatedWeights", "StateReused", "StatesKept", "UntrainedLoaded", "WeightsRestored"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +130,19 @@ class StateMatched(Event):
     """A trained model whose state was taken before, with a weight that fits into this untrained one; nothing of that
     state was used so far, and this load brings nothing of it. Empty: none."""
     source_key: str = ""  # its first key without a match
+
+
+@dataclass(frozen=True, slots=True)
+class UntrainedLoaded(Event):
+    """All weights of a state were as an initialization draws them, and nothing has trained the model that loaded them.
+    `place`: the load. At the end of the run."""
+
+    model: str
+    file: str  # absolute path; empty: read from memory
+    key: str  # where the file stores them; empty: the file is this state
+    tensors: int
+    trained_key: str  # where it stores trained weights of the same names and shapes; empty: nowhere
+    counted: str  # how far the training was that wrote the file: 'step 940'; empty: it does not say
 
 
 @dataclass(frozen=True, slots=True)

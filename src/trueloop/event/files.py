@@ -29,7 +29,7 @@ __all__ = [
 Kind = Literal[
     "order", "exchanged", "constant", "units", "percent", "base", "comma", "separator", "padding", "spelling", "date",
     "accents", "direction", "inverted", "unrelated", "precision", "rounded", "wrapped", "orientation", "text date",
-    "leaked", "collapsed", "day first", "month first", "overflowed", "stretched",
+    "leaked", "collapsed", "times", "day first", "month first", "overflowed", "stretched",
     "recoded", "point", "statistics", "day month",
 ]  # fmt: skip
 
@@ -121,11 +121,11 @@ class KeysMissed(Event):
 class RowsOutOfStep(Event):
     """Two files whose rows belong together, and do not. `place`: the line that reads the second file."""
 
-    kind: Literal["order", "count", "shift", "ids", "targets"]
+    kind: Literal["order", "count", "shift", "ids", "targets", "files"]
     file: str
     other: str
-    rows: int  # of the first file
-    others: int
+    rows: int  # of the first file. files: pairs of files that are read in turn
+    others: int  # of the other file. files: pairs whose files have different numbers
     column: str = ""  # order: of the first file. targets: of the other file
     same_column: str = ""  # order: of the other file
     correlation: float = 0.0  # order: of the two, row by row. shift: of the lengths, where the rows are now
@@ -214,6 +214,7 @@ class RowsCopied(Event):
     repeated: float  # share of the rows of the first file that are in it twice
     named: bool = True  # the names of the files, or of the lists, say that they are for training and for evaluation
     near: tuple[float, float] = (0.0, 0.0)  # copies with a little noise: their distance, and that of training rows
+    mirrored: tuple[str, ...] = ()  # copies in which the first two of these columns are exchanged; the third is equal
 
 
 @dataclass(frozen=True, slots=True)

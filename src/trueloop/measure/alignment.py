@@ -93,7 +93,7 @@ def searched(inputs: Tensor, targets: Tensor, found: Alignment) -> Alignment:
     counts if its own target fits clearly better than that of another row, less those of which the other's does."""
     inputs, targets = inputs[:SEARCHED], targets[:SEARCHED]
     plain, strangers = _fit(inputs, targets), targets.roll(1, 0)
-    own, other = torch.zeros(len(inputs)), torch.zeros(len(inputs))
+    own, other = torch.zeros(len(inputs), dtype=torch.float32), torch.zeros(len(inputs), dtype=torch.float32)
     for flipped in (inputs, *(inputs.flip(dims) for dims in ([3], [2], [2, 3]) if inputs.ndim == 4)):
         for both, best in ((targets, own), (strangers, other)):
             for one, part in _shifts(flipped, both, (1 / 8, 1 / 4, 3 / 8, 1 / 2)):
@@ -144,7 +144,7 @@ def _fit(maps: Tensor, targets: Tensor) -> Tensor:
     x, y = maps.flatten(2), targets.flatten(1)
     x, y = x - x.mean(2, keepdim=True), y - y.mean(1, keepdim=True)
     size = x.square().sum(2).mean(1).clamp_min(1e-12)
-    gram = x @ x.transpose(1, 2) + 1e-3 * size[:, None, None] * torch.eye(x.shape[1])
+    gram = x @ x.transpose(1, 2) + 1e-3 * size[:, None, None] * torch.eye(x.shape[1], dtype=x.dtype)
     with_target = (x @ y[:, :, None]).squeeze(2)
     explained: Tensor = (with_target * torch.linalg.solve(gram, with_target)).sum(1)
     return explained / y.square().sum(1).clamp_min(1e-12) - x.shape[1] / x.shape[2]

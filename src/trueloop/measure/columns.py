@@ -132,8 +132,8 @@ def _predicts(values: Tensor, targets: Tensor) -> tuple[float, float]:
     groups = torch.zeros_like(sorted_values, dtype=torch.long)
     groups[1:] = (sorted_values[1:] != sorted_values[:-1]).cumsum(0)
     _, compact = torch.unique(labels, return_inverse=True)
-    counts = torch.zeros(int(groups[-1]) + 1, int(compact.max()) + 1)
-    counts.index_put_((groups, compact), torch.ones(len(groups)), accumulate=True)
+    counts = torch.zeros(int(groups[-1]) + 1, int(compact.max()) + 1, dtype=torch.float32)
+    counts.index_put_((groups, compact), torch.ones(len(groups), dtype=torch.float32), accumulate=True)
     best = counts.max(1)
     if counts.shape[0] > 0.5 * len(values):  # continuous: the class of the next value
         agree = (compact[1:] == compact[:-1]).double().mean().item()

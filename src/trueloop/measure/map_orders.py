@@ -78,7 +78,7 @@ def _pairs(inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor] | None:
 
 def _predicted(features: Tensor, targets: Tensor, asked: Tensor) -> Tensor:
     x, y = _cells(features), _cells(targets)
-    weights = torch.linalg.solve(x.T @ x + 1e-2 * len(x) * torch.eye(x.shape[1]), x.T @ y)
+    weights = torch.linalg.solve(x.T @ x + 1e-2 * len(x) * torch.eye(x.shape[1], dtype=x.dtype), x.T @ y)
     found: Tensor = (_cells(asked) @ weights).reshape(len(asked), 1, *asked.shape[2:])
     return found
 
@@ -171,7 +171,7 @@ def _correlation(features: Tensor, targets: Tensor) -> float:
     found = []
     for side in (half, ~half):
         x, y = _cells(features[side]), _cells(targets[side])
-        weights = torch.linalg.solve(x.T @ x + 1e-2 * len(x) * torch.eye(x.shape[1]), x.T @ y)
+        weights = torch.linalg.solve(x.T @ x + 1e-2 * len(x) * torch.eye(x.shape[1], dtype=x.dtype), x.T @ y)
         predicted, actual = (_cells(features[~side]) @ weights)[:, 0], _cells(targets[~side])[:, 0]
         norm = predicted.norm() * actual.norm()
         found.append((predicted @ actual / norm).item() if norm > 0 else 0.0)

@@ -93,7 +93,7 @@ def _spread(places: Tensor) -> Tensor:
     """At most as many as a probe is given, evenly spaced."""
     if len(places) <= MOST_ROWS:
         return places
-    return places[torch.linspace(0, len(places) - 1, MOST_ROWS).long()]
+    return places[torch.linspace(0, len(places) - 1, MOST_ROWS, dtype=torch.float64).long()]
 
 
 def numbers_of_rows(rows: Tensor) -> Tensor:

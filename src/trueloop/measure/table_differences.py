@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from trueloop.measure.distributions import distance
 from trueloop.measure.exchanged_days import exchanged_days
 from trueloop.measure.lost_points import lost_points
+from trueloop.measure.rounded_times import rounded_times
 from trueloop.measure.tables import Table, Values
 
 __all__ = ["Difference", "differences", "distance", "group_differences", "mostly", "single_file"]
@@ -90,6 +91,8 @@ def single_file(table: Table) -> list[Difference]:
     or that lost their decimal point."""
     found = []
     for column in table.columns:
+        if column.numbers is not None and (times := rounded_times(column.numbers)) is not None:
+            found.append(Difference("times", column.name, f"{times.step:,}", f"{times.equal:.0%}"))
         if column.words is not None and column.kind != "digest" and not table.lines:
             kind = _date_format(column.words)
             if kind not in (None, "year-month-day") and len(set(column.words)) >= DISTINCT:

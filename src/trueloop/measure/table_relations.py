@@ -31,6 +31,7 @@ SURELY: Final = 0.7  # a relation that does not get lost with more noise
 TURNED: Final = -0.15  # from one part to the other
 CERTAIN: Final = 5.0  # standard errors, of as many rows as say something new: days of one month relate by chance
 NOTHING: Final = 0.1
+FEATURES: Final = 8  # columns of an array
 SPREAD: Final = 2.0  # times smaller: a part that varies less shows less
 SHIFTS: Final = (-2, -1, 1, 2)
 FARTHEST: Final = 3  # rows by which the targets of a file are moved
@@ -85,11 +86,31 @@ def relations(first: Table, second: Table, rows: Rows | None = None, others: Row
     scale = a.std(0)
     a, b = (numpy.clip((part - part.mean(0)) / scale, -5, 5) for part in (a, b))
     same_spread = bool((numpy.abs(numpy.log(b.std(0) + 1e-9)) < numpy.log(SPREAD)).all())
-    for index, name in enumerate(names):
-        if not _counts(a[:, index]) and not _counts(b[:, index]):
-            found = _relation(name, a, b, index, same_spread and rows is None)
-            if found is not None:
-                yield found
+    found = [
+        _relation(name, a, b, index, same_spread and rows is None)
+        for index, name in enumerate(names)
+        if not _counts(a[:, index]) and not _counts(b[:, index])
+    ]
+    kept = [each for each in found if each is not None]
+    if any(each.kind == "inverted" and each.column.endswith("]") for each in kept) and _is_another_space(a, b):
+        kept = [each for each in kept if each.kind != "inverted"]
+    yield from kept
+
+
+def _is_another_space(a: Floats, b: Floats) -> bool:
+    """Of the columns that follow from the others in both parts, half or more do so in a different way in each: they
+    are features of two networks, and the sign of one of them says nothing."""
+    if a.shape[1] < FEATURES:
+        return False
+    related = differing = 0
+    for index in range(a.shape[1]):
+        rest = [i for i in range(a.shape[1]) if i != index]
+        x, y, u, v = a[:, rest], a[:, index], b[:, rest], b[:, index]
+        inside = min(_crossed(x, y), _crossed(u, v))
+        if inside >= RELATED:
+            related += 1
+            differing += max(_correlation(u @ _fit(x, y), v), _correlation(x @ _fit(u, v), y)) < inside / 2
+    return related > 0 and differing >= related / 2
 
 
 def _relation(name: str, a: Floats, b: Floats, index: int, comparable: bool) -> Relation | None:

@@ -20,6 +20,7 @@ SAME: Final = 0.999
 MOST: Final = 64  # columns
 LEAST_WIDE: Final = 8  # columns of an array whose rows have a mean of their own
 ALL_OF_THEM: Final = 0.99  # of the ids occur
+PAIR_AND_MORE: Final = 3  # columns of a pair, with its kind or its weight
 
 Floats = NDArray[numpy.float64]
 
@@ -152,13 +153,34 @@ def _is_id(column: Values) -> bool:
     )
 
 
-def ids_from_one(edges: Table, rows: int) -> bool:
-    """Do two columns name nearly every row of another file, counted from 1, and never its row 0?"""
-    columns = [c.numbers for c in edges.columns if c.numbers is not None]
-    if len(columns) < 2 or not edges.complete:
+def ids_from_one(edges: Table, nodes: Table) -> bool:
+    """Do two columns name nearly every row of another file, counted from 1, and never its row 0?
+
+    A sequence of words, or a sister file, names no rows. A row 0 that is empty is reserved, for padding or for unknown
+    words, and names count from 1 rightly.
+    """
+    columns = [c for c in edges.columns if c.numbers is not None]
+    if len(columns) < 2 or not edges.complete or _is_sequence(columns) or _is_sister(edges, nodes):
         return False
-    pair = numpy.concatenate(columns[:2])
+    pair = numpy.concatenate([c.numbers for c in columns[:2] if c.numbers is not None])
     whole = numpy.isfinite(pair).all() and bool((pair == numpy.round(pair)).all())
-    if not whole or pair.min() != 1 or pair.max() != rows - 1:
+    if not whole or pair.min() != 1 or pair.max() != nodes.rows - 1:
         return False
-    return len(numpy.unique(pair)) >= ALL_OF_THEM * (rows - 1)
+    return len(numpy.unique(pair)) >= ALL_OF_THEM * (nodes.rows - 1) and not _is_reserved(nodes)
+
+
+def _is_sequence(columns: list[Values]) -> bool:
+    """An array with more columns than a pair and its kind or weight: x[0], x[1], ..."""
+    array = columns[0].name.rpartition("[")[0]
+    return columns[0].name.endswith("[0]") and f"{array}[{PAIR_AND_MORE}]" in [each.name for each in columns]
+
+
+def _is_sister(edges: Table, nodes: Table) -> bool:
+    return edges.named and nodes.named and len(set(edges.names) & set(nodes.names)) >= 0.5 * len(edges.names)
+
+
+def _is_reserved(nodes: Table) -> bool:
+    """Whether row 0 holds zeros only, unlike the others."""
+    columns = [c.numbers for c in nodes.columns if c.numbers is not None]
+    first = [values[0] for values in columns]
+    return len(columns) > 0 and not any(first) and all(values[1:].any() for values in columns)

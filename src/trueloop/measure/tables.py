@@ -104,7 +104,17 @@ def _arrays(path: str, extension: str) -> Iterator[Table]:
 
 def _loaded(path: str, extension: str) -> dict[str, NDArray[Any]]:
     loaded = numpy.load(path, allow_pickle=False, mmap_mode="r" if extension == ".npy" else None)
-    return {"": loaded} if extension == ".npy" else {name: loaded[name] for name in loaded.files[:WIDEST]}
+    arrays = {"": loaded} if extension == ".npy" else {name: loaded[name] for name in loaded.files[:WIDEST]}
+    return {label: each for name, array in arrays.items() for label, each in _fields(name, array)}
+
+
+def _fields(name: str, array: NDArray[Any]) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Of an array of records: each of its fields."""
+    if array.dtype.names is None:
+        yield name, array
+        return
+    for field in array.dtype.names[:WIDEST]:
+        yield f"{name}.{field}" if name else field, array[field]
 
 
 def _stored(path: str) -> dict[str, NDArray[Any]]:

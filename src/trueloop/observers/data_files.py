@@ -42,6 +42,7 @@ from trueloop.measure.integer_overflow import Overflow, overflowed, overflowed_a
 from trueloop.measure.join_keys import missed_keys
 from trueloop.measure.link_tables import first_only
 from trueloop.measure.look_ahead import LookAhead, look_ahead
+from trueloop.measure.mirrored_pairs import mirrored_pairs
 from trueloop.measure.named_rows import misplaced_groups, misplaced_links, misplaced_rows
 from trueloop.measure.near_copies import near_copies
 from trueloop.measure.parallel_lines import shifted_lines
@@ -49,6 +50,7 @@ from trueloop.measure.picture_orientation import turned
 from trueloop.measure.recoded import recoded
 from trueloop.measure.row_names import names_rows
 from trueloop.measure.shared_groups import shared_groups
+from trueloop.measure.sister_files import is_in_two_units, standing_out
 from trueloop.measure.splits import is_part, kind_of, listed_rows, sides, split_of
 from trueloop.measure.stored_statistics import foreign_statistics, read_statistics
 from trueloop.measure.stretched import stretched_arrays
@@ -202,10 +204,11 @@ class DataFilesObserver(Observer):
         rows = (first.rows, second.rows)
         found_alone = differences(first, second)
         known = {found.column for found in found_alone}
+        found_alone = standing_out(found_alone, first, second, self._tables)
         found_alone += (
             found
             for found in conversions(first, second)
-            if found.column not in known and self._in_two_units(found.column, first, second)
+            if found.column not in known and is_in_two_units(found.column, first, second, self._tables)
         )
         for found in (*found_alone, *map(as_difference, relations(first, second))):
             self._differ(found, second.path, *names, rows)
@@ -238,7 +241,7 @@ class DataFilesObserver(Observer):
         rows = (first.rows, second.rows)
         if first.channels and second.channels:
             parts = [Table(each.path, each.channels, len(each.channels[0]), True) for each in (first, second)]
-            for found in differences(*parts):
+            for found in standing_out(differences(*parts), *parts, self._tables):
                 self._differ(found, second.path, *names, rows)
         found_stretch = stretched_arrays(first, second)
         if found_stretch is not None:
@@ -254,13 +257,6 @@ class DataFilesObserver(Observer):
                 self._differ(
                     Difference("orientation", name, before, after, 0.0, found_turn.how), second.path, *names, rows
                 )
-
-    def _in_two_units(self, column: str, first: Table, second: Table) -> bool:
-        values, others = first.column(column).numbers, second.column(column).numbers
-        paths = (first.path, second.path)
-        siblings = [t for t in self._tables if t.path not in paths and set(t.names) == set(first.names)]
-        further = (each.column(column).numbers for each in siblings)
-        return values is not None and others is not None and in_two_units(values, others, further)
 
     def _is_of_two_kinds(self, first: Table, second: Table) -> bool:
         """Whether the columns of two files mean different things although they have the same names, or none: those of
@@ -337,6 +333,10 @@ class DataFilesObserver(Observer):
                 self.emit(RowsCopied, self._places[pair.evaluation.path], *pair.names,
                           round(found.share * pair.evaluation.rows), pair.evaluation.rows, 0.0,
                           near=(found.near, found.apart))  # fmt: skip
+            mirrored = mirrored_pairs(pair.training, pair.evaluation)
+            if mirrored is not None:
+                self.emit(RowsCopied, self._places[pair.evaluation.path], *pair.names, mirrored.pairs,
+                          pair.evaluation.rows, 0.0, mirrored=(*mirrored.columns, mirrored.label))  # fmt: skip
             groups = shared_groups(pair.training, pair.evaluation)
             if groups is not None:
                 place = self._places[pair.evaluation.path]
@@ -440,7 +440,7 @@ class DataFilesObserver(Observer):
         names = os.path.basename(first.path), os.path.basename(second.path)
         place = self._places[second.path]
         for table, other in ((first, second), (second, first)):
-            if ids_from_one(table, other.rows):
+            if ids_from_one(table, other):
                 self.emit(RowsOutOfStep, self._places[table.path], "ids", os.path.basename(table.path),
                           os.path.basename(other.path), table.rows, other.rows)  # fmt: skip
         order = row_order(first, second)

@@ -131,7 +131,7 @@ def _spreads(table: Tensor) -> tuple[tuple[int, float] | None, tuple[int, float]
     if table.dim() != 2 or table.shape[0] < TRANSFER_WINDOWS or not 2 <= table.shape[1] <= MOST_COLUMNS:
         return None, None
     rows = on_host(table[:: -(-table.shape[0] // MOST_ROWS)]).float()
-    low, high = torch.quantile(rows, torch.tensor([0.1, 0.9]), dim=0)
+    low, high = torch.quantile(rows, rows.new_tensor([0.1, 0.9]), dim=0)
     spreads = [(column, spread) for column, spread in enumerate((high - low).tolist()) if spread > 0]
     if len(spreads) < 2:
         return None, None

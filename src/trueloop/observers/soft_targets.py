@@ -88,13 +88,13 @@ class SoftTargetsObserver(Observer):
         width = scores.shape[1]
         if int(labels.min()) < 0 or int(labels.max()) >= width:
             return
-        seen = self._seen.setdefault(place, _Seen(place, torch.zeros(width, width)))
+        seen = self._seen.setdefault(place, _Seen(place, torch.zeros(width, width, dtype=torch.float32)))
         if seen.table.shape[0] != width or seen.rows >= MOST_ROWS:
             return
         sums = scores.sum(1)
         shares = scores if bool(((sums - 1).abs() < 0.01).all() and (scores >= 0).all()) else scores.softmax(1)
         seen.vague += int((shares.amax(1) < SURE / width).sum())
-        seen.table.index_put_((labels, scores.argmax(1)), torch.ones(len(labels)), accumulate=True)
+        seen.table.index_put_((labels, scores.argmax(1)), torch.ones(len(labels), dtype=torch.float32), accumulate=True)
         seen.live |= self._outputs[1].count(tuple(scores.shape)) > 1
         seen.steps += 1
         seen.rows += len(labels)

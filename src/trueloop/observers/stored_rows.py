@@ -239,7 +239,9 @@ def _places(length: int, count: int) -> Tensor:
     if count >= length:
         return torch.arange(length)
     size = count // RUNS
-    return torch.cat([first + torch.arange(size) for first in torch.linspace(0, length - size, RUNS).long()])
+    return torch.cat(
+        [first + torch.arange(size) for first in torch.linspace(0, length - size, RUNS, dtype=torch.float64).long()]
+    )
 
 
 def _copy(stored: Tensor, places: Tensor) -> Tensor:

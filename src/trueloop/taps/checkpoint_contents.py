@@ -52,11 +52,11 @@ def weights_in(value: object) -> Iterator[Tensor]:
             yield from (tensor for tensor in part.values() if isinstance(tensor, Tensor))
 
 
-def weight_states(value: object) -> Iterator[tuple[Key, Mapping[str, Any]]]:
-    """The model state_dicts in a checkpoint, each with its keys: ("ema",), ("state", "model")."""
+def weight_states(value: object) -> Iterator[tuple[Key, dict[str, Tensor]]]:
+    """The model state_dicts in a checkpoint, with where it stores them; () for a file that is one."""
     for key, part in _parts(value):
         if _is_weights(part):
-            yield key, part
+            yield key, {name: tensor for name, tensor in part.items() if isinstance(tensor, Tensor)}
 
 
 class SavedOptimizer(NamedTuple):

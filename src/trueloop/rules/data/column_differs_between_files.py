@@ -7,13 +7,14 @@ compared, column by column, whatever the script does with them. A column of one 
 or in two parts of one file (by site, by desk), has different units, codes that begin at 0 and at 1, fractions and
 percent, a decimal comma, a different separator or date format, names with and without leading zeros, a constant where
 it varied, integers that wrapped around (in a signal or a picture, neighbors contradict them), values without their
-decimal point, large numbers that float32 rounds to their neighbors, dates with day and month exchanged (as the script
-reads them, or in the file itself: they run back from row to row, and do not once the dates up to the 12th are
-exchanged), a time that runs backward, two codes that mean the opposite of one another, signals of a different sample
-rate, or its columns are in a different order and the script reads them by position. Or each file has numbered the
-values of a column for itself: the means of another column over the rows of a code differ between the files, and agree
-once the codes are matched. Or a column gives a label of 0 and 1 away in one file and says nothing about it in the
-other, where the other columns relate to the label as before: it was probably filled after the outcome was known.
+decimal point, large numbers that float32 rounds to their neighbors, times that it has rounded to 128 s, dates with day
+and month exchanged (as the script reads them, or in the file itself: they run back from row to row, and do not once the
+dates up to the 12th are exchanged), a time that runs backward, two codes that mean the opposite of one another, signals
+of a different sample rate, or its columns are in a different order and the script reads them by position. Or each file
+has numbered the values of a column for itself: the means of another column over the rows of a code differ between the
+files, and agree once the codes are matched. Or a column gives a label of 0 and 1 away in one file and says nothing
+about it in the other, where the other columns relate to the label as before: it was probably filled after the outcome
+was known.
 
 Why it hurts
 ------------
@@ -68,6 +69,7 @@ _NEEDED: Final = {
     "day first": ("%m/%d", "%m.%d", "%m-%d"), "month first": ("%d/%m", "%d.%m", "%d-%m"),
     "day month": ("strptime", "to_datetime", "parse_dates", "fromisoformat", "datetime64", "sort", "split("),
     "precision": ("dtype=np.float32", "dtype='float32'", "dtype=numpy.float32", "np.float32)", ".float()"),
+    "times": ("diff", "shift(", "[1:]", "delta", "gap", "elapsed", "interval"),
 }  # fmt: skip
 """Words without which it does no harm."""
 
@@ -258,6 +260,11 @@ _SENTENCES: Final[dict[str, tuple[str, str]]] = {
         "Column `{column}` of `{file}` holds large whole numbers as float32: of {here} it can tell {there} apart. "
         "Neighbors have become one number.",
         "Write the file again with int64, or with numbers from 0 on (`numpy.unique(ids, return_inverse=True)`).",
+    ),
+    "times": (
+        "The times in column `{column}` of `{file}` are all multiples of {here}, the step of float32 at such numbers: "
+        "{there} of the rows have the time of the row before.",
+        "Write the file again with float64 or int64. Subtract the first time before you convert to float32.",
     ),
     "day first": (
         "The dates in column `{column}` of `{file}` have the day first ({here}), and the script reads the month first: "

@@ -6,7 +6,8 @@ The files that the script read: a list of files (json, yaml, text) names one of 
 once, or names it for training and for validation; or rows of a file for evaluation (by its name: valid, test, holdout)
 are in a file for training too, number by number; or half of the rows of any file, or more, are in another file: one
 export under two names. Or rows for evaluation are rows for training but for a little noise: the nearest training row
-is an order of magnitude nearer than the nearest one of training rows.
+is an order of magnitude nearer than the nearest one of training rows. Or pairs for evaluation are training pairs the
+other way round, with the same label, while no training pair is written both ways.
 
 Why it hurts
 ------------
@@ -30,7 +31,8 @@ equal by nature (a few codes); shared rows below one in twenty, or below one hal
 say what they are for; files that are parts of one another by name (all, full, raw, sample, subset, cache). Nor are
 rows reported that are near to training rows where training rows are as near to one another (recordings of one person),
 where the distances have no gap (a finer grid of the same range), or where both rows have one key (a customer in two
-years).
+years). Pairs the other way round are not reported where their labels differ (matches at home and away), where nearly
+all labels are equal, or where the training file has edges in both directions.
 """
 
 from typing import Final
@@ -78,8 +80,11 @@ class DataReadTwice(Rule, code="DAT137", severity=Severity.WARNING):
                 fix=f"Name each file once in `{listed.manifest}`; look which file is missing in its place.",
                 evidence={"list": listed.manifest, "file": listed.file, "times": listed.times, "files": listed.files},
             )
-        equal = {(copied.file, copied.other) for copied in self._copied if not copied.near[1]}
+        equal = {(c.file, c.other) for c in self._copied if not c.near[1] and not c.mirrored}
         for copied in self._copied:
+            if copied.mirrored:
+                yield self._mirrored(copied)
+                continue
             if copied.near[1]:
                 if (copied.file, copied.other) not in equal:
                     yield self._near(copied)
@@ -102,4 +107,15 @@ class DataReadTwice(Rule, code="DAT137", severity=Severity.WARNING):
             fix="Make the split before rows are repeated, augmented or rounded; keep a row and its copies on one side.",
             evidence={"file": copied.file, "other": copied.other, "copies": copied.copies, "rows": copied.rows,
                       "distance": float(f"{near:.3g}"), "distance_of_training_rows": float(f"{apart:.3g}")},
+        )  # fmt: skip
+
+    def _mirrored(self, copied: RowsCopied) -> Finding:
+        first, second, label = copied.mirrored
+        return self.finding(
+            copied,
+            f"{copied.copies:,} of the {copied.rows:,} pairs of `{copied.other}` are pairs of `{copied.file}` with "
+            f"`{first}` and `{second}` exchanged, and the same `{label}`. A symmetric model has seen them: {_MEMORY}",
+            fix="Split by unordered pairs: sort the two names of each pair before you split.",
+            evidence={"file": copied.file, "other": copied.other, "copies": copied.copies, "rows": copied.rows,
+                      "columns": [first, second], "label": label},
         )  # fmt: skip

@@ -6,7 +6,8 @@ Two data files that the script read go together row by row, and do not fit: a co
 too, with its rows in a different order; one of two parallel files has lost a line; the lengths of sentences agree with
 those of the line before or after; the numbers of one file follow from the columns of the other one, but from rows up
 to three before or after; or ids name rows from 1 on, although rows are counted from 0. A cache of features is also
-compared with the means and maxima of the rows of an array.
+compared with the means and maxima of the rows of an array. Or files of two kinds are read in turn, and one kind is
+sorted as text (run1, run10, run11, run2), the other by number.
 
 Why it hurts
 ------------
@@ -97,6 +98,8 @@ class RowsOfFilesOutOfStep(Rule, code="DAT136", severity=Severity.WARNING):
             )
             fix = "Find the row that is missing or twice at the beginning of one file, and write it again."
             evidence |= {"column": event.column, "shift": event.by, "correlation": event.correlation}
+        elif event.kind == "files":
+            return self._report_files(event)
         else:
             message = (
                 f"The ids in `{event.file}` run from 1 to {event.others - 1} and never name row 0 of the "
@@ -105,6 +108,17 @@ class RowsOfFilesOutOfStep(Rule, code="DAT136", severity=Severity.WARNING):
             )
             fix = "Subtract 1 from the ids when the file is read, if it counts from 1."
         return self.finding(event, message, fix=fix, evidence=evidence)
+
+    def _report_files(self, event: RowsOutOfStep) -> Finding:
+        return self.finding(
+            event,
+            f"Two kinds of files are read in turn, one in the order of its names as text, the other in that of its "
+            f"numbers: `{event.file}` goes with `{event.other}`, and {event.others:,} of {event.rows:,} pairs have "
+            f"different numbers.",
+            fix="Find the second file of a pair by the name of the first one, or sort both by "
+            "`key=lambda path: int(re.search(r'\\d+', path.name)[0])`.",
+            evidence={"file": event.file, "other": event.other, "pairs": event.rows, "different": event.others},
+        )
 
 
 def _joins_by_key(tree: ast.Module) -> bool:
