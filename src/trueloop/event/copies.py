@@ -55,8 +55,8 @@ class TrainedModelOverwritten(Event):
 @dataclass(frozen=True, slots=True)
 class SecondStateAfterResume(Event):
     """A file has two states with the same names, training resumes from one of them, and the next file has both again.
-    `place`: where the trained state was loaded. The shares are of the way from the loaded weights to those that the
-    model had before the load."""
+    `place`: where the trained state was loaded. The shares are of the way from the loaded weights to the weights that
+    the model had before the load."""
 
     model: str
     file: str  # absolute path; empty: loaded from memory

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+import torch
 from torch import Tensor, nn
 
 __all__ = ["scores"]
@@ -54,7 +55,7 @@ def _ranked(outputs: Tensor, positive: Tensor) -> Iterator[tuple[str, float]]:
     """AUC, with ties counted half."""
     ones = int(positive.sum())
     if 0 < ones < len(positive):
-        _, where, counts = outputs.unique(return_inverse=True, return_counts=True)
+        _, where, counts = torch.unique(outputs, return_inverse=True, return_counts=True)
         ranks = (counts.cumsum(0) - (counts - 1) / 2)[where]
         above = ranks[positive].sum().item() - ones * (ones + 1) / 2
         yield "AUC", above / (ones * (len(positive) - ones))

@@ -72,7 +72,7 @@ def _content(path: str) -> Any:
         with open(path, encoding="utf-8") as file:
             return json.load(file) if extension == ".json" else tomllib.loads(file.read())
     if extension == ".npz":
-        with open(path, "rb") as file, numpy.load(file, allow_pickle=False) as loaded:
+        with open(path, "rb") as binary, numpy.load(binary, allow_pickle=False) as loaded:
             return {name: loaded[name] for name in loaded.files[:MOST_NAMES]}
     if extension in (".pt", ".pth"):
         return torch.load(path, map_location="cpu", weights_only=True)
@@ -186,7 +186,8 @@ def _fitting(stated: Statistics, rows: Floats) -> NDArray[numpy.bool_]:
     factors, offsets = stated.deviation / deviation, numpy.abs(mean - stated.mean) / stated.deviation
     normalized = (numpy.abs(mean) < 0.1) & (numpy.abs(deviation - 1) < 0.2)
     normalized = normalized if stated.names else normalized & normalized.all()
-    return normalized | ((factors < ALIKE) & (factors > 1 / ALIKE) & (offsets < ALIKE))
+    fits: NDArray[numpy.bool_] = normalized | ((factors < ALIKE) & (factors > 1 / ALIKE) & (offsets < ALIKE))
+    return fits
 
 
 def _transformed(rows: Floats) -> Iterator[Floats]:

@@ -241,7 +241,7 @@ class DataFilesObserver(Observer):
         rows = (first.rows, second.rows)
         if first.channels and second.channels:
             parts = [Table(each.path, each.channels, len(each.channels[0]), True) for each in (first, second)]
-            for found in standing_out(differences(*parts), *parts, self._tables):
+            for found in standing_out(differences(*parts), parts[0], parts[1], self._tables):
                 self._differ(found, second.path, *names, rows)
         found_stretch = stretched_arrays(first, second)
         if found_stretch is not None:

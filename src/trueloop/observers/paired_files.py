@@ -29,5 +29,5 @@ class PairedFilesObserver(Observer):
     def run_ended(self, end: RunEnd) -> None:
         found = files_out_of_step(self._opened)
         if found is not None:
-            names = (os.path.basename(path) for path in (found.file, found.other))
-            self.emit(RowsOutOfStep, self._places[found.other], "files", *names, found.pairs, found.wrong)
+            file, other = (os.path.basename(path) for path in (found.file, found.other))
+            self.emit(RowsOutOfStep, self._places[found.other], "files", file, other, found.pairs, found.wrong)

@@ -31,6 +31,8 @@ MOST_NUMBERS: Final = 2**21  # of its outputs
 LABELS: Final = 8  # tensors of a batch that are read
 RECENT: Final = 3  # passes whose scores may still be printed
 PASSES: Final = 48  # that are examined
+ON_DEVICE: Final = 12  # of them, if the outputs are on a device: a read makes the host wait
+DATASETS: Final = 8  # whose labels are remembered in the order of a pass without a model
 ROUNDED: Final = 1.01  # of half a digit
 APART: Final = 25.0  # half digits between the two scores
 SCALES: Final = (1.0, 100.0)  # a share, or percent
@@ -137,6 +139,9 @@ class PrintedScoresObserver(Observer):
         if len(output) != current.sizes[-1] or len(collected) != len(current.sizes) - 1:
             collected.clear()  # not one output for each batch: it stays incomplete
             return
+        if not output.is_cpu and self._left <= PASSES - ON_DEVICE:
+            self._pass = None
+            return
         current.numbers += output.numel()
         if current.numbers <= MOST_NUMBERS:
             values = output.detach().float().cpu()
@@ -171,7 +176,8 @@ class PrintedScoresObserver(Observer):
             return
         labels = {key: joined for key in done.labels[0] if (joined := done.joined(key)) is not None}
         if not done.outputs:
-            self._without_outputs[done.dataset] = labels
+            if done.dataset in self._without_outputs or len(self._without_outputs) < DATASETS:
+                self._without_outputs[done.dataset] = labels
             for recent in self._recent:
                 if recent.dataset == done.dataset:
                     recent.asked = False
@@ -262,8 +268,9 @@ def _is_permuted(labels: Tensor, own: Tensor) -> bool:
 
 def _is_counted(loader: DataLoader[Any]) -> bool:
     """Its length is known without a call of the user's code."""
-    sampler = loader.batch_sampler if loader.batch_sampler is not None else loader.sampler
-    return not isinstance(loader.dataset, IterableDataset) and type(sampler).__module__.startswith("torch.")
+    samplers = [sampler for sampler in (loader.sampler, loader.batch_sampler) if sampler is not None]
+    known = all(type(sampler).__module__.startswith("torch.") for sampler in samplers)
+    return known and not isinstance(loader.dataset, IterableDataset)
 
 
 def _is_over(current: _Pass) -> bool:

@@ -23,7 +23,10 @@ __all__ = ["UntrainedStatesObserver"]
 FILES: Final = 8
 STATES: Final = 8  # of a file
 LOADS: Final = 32
-COUNTED: Final = ("step", "steps", "epoch", "epochs", "iteration", "iterations", "iter", "update", "updates")
+COUNTED: Final = frozenset(
+    "step steps global_step epoch last_epoch iteration iter it update updates num_updates".split()  # noqa: SIM905
+)
+"""Names of counters, and not of settings such as `epochs` or `max_steps`."""
 MEANT: Final = frozenset(
     ("init", "initial", "initialization", "random", "start", "before", "untrained", "baseline", "fresh", "rewind")
 )
@@ -81,10 +84,10 @@ class UntrainedStatesObserver(Observer):
                 self._loads.append(self._load(state, load.module, load.place))
 
     def _load(self, state: _State, module: nn.Module, place: Place | None) -> _Load:
-        parameters = tuple(map(weakref.ref, module.parameters()))
+        parameters: list[Tensor] = list(module.parameters())
         held = self.objects.held_ids()
-        trained = any(id(parameter) in held for parameter in module.parameters())
-        return _Load(state, type(module).__name__, place, parameters, trained)
+        trained = any(id(parameter) in held for parameter in parameters)
+        return _Load(state, type(module).__name__, place, tuple(map(weakref.ref, parameters)), trained)
 
     def step_started(self, call: StepCall) -> None:
         if call.index or not self._loads:
@@ -112,7 +115,7 @@ class UntrainedStatesObserver(Observer):
 def _counted(value: object) -> str:
     """How far the training was that wrote a file: 'step 940'; empty where it does not say, or at its start."""
     for counter in contents_of(value).counters:
-        if set(words_of(counter.name)) & set(COUNTED) and counter.value > 0:
+        if counter.name.lower() in COUNTED and counter.value > 0:
             return f"{counter.name} {counter.value}"
     steps = max((saved.steps for saved in saved_optimizers(value)), default=0)
     return f"an optimizer after {steps} steps" if steps else ""

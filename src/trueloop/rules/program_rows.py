@@ -65,14 +65,20 @@ def _made(view: ProgramView, operation: Operation, found: dict[int, RowOrder]) -
         flat = _flat_source(view, source, after[0])
         if flat is not None:
             return found.get(flat)
-    elif operation.name in ("repeat", "tile") and len(before) == len(after):
-        outer, inner = inner, outer
-    elif operation.name in JOINS and len(set(operation.inputs)) == 1 and len(operation.inputs) == inner:
+    elif _repeats_all(view, operation, inner):
         outer, inner = inner, outer
     elif operation.name != "repeat_interleave" or len(operation.inputs) != 1 or before[1:] != after[1:]:
         return None
     nobodys = view.values[source].constant or _is_noise(view, source)
     return None if nobodys else RowOrder(outer, inner, operation)
+
+
+def _repeats_all(view: ProgramView, operation: Operation, times: int) -> bool:
+    """All rows, and then all of them again: `x.repeat(k)`, `cat([x] * k)`."""
+    if operation.name in JOINS:
+        return len(set(operation.inputs)) == 1 and len(operation.inputs) == times
+    ranks = (len(view.values[index].shape) for index in (operation.inputs[0], operation.outputs[0]))
+    return operation.name in ("repeat", "tile") and len(set(ranks)) == 1
 
 
 def _flat_source(view: ProgramView, value: int, rows: int) -> int | None:

@@ -56,8 +56,8 @@ class AverageNotRestored(Rule, code="CKP110", severity=Severity.ERROR):
         yield self.finding(
             event,
             f"{event.model} resumes from {file}, but the second state in it, {second}, does not: "
-            f"{plural(event.steps, 'step')} later it consists to {share:.0%} of the weights that "
-            f"{event.model} had before the load.",
+            f"{plural(event.steps, 'step')} later, {share:.0%} of it are the weights that {event.model} had before "
+            "the load.",
             fix=f"Load it too: `checkpoint{second}`, or build the copy after the model is loaded.",
             evidence={"file": file, "second_state": second, "share_of_weights_before_load": round(share, 4),
                       "share_in_file": round(event.share_read, 4), "steps": event.steps, "saved": event.saved_at},

@@ -91,7 +91,8 @@ def _is_elementwise(operation: Operation) -> bool:
 
 def _products(view: ProgramView, loss: int) -> list[tuple[int, list[int]]]:
     """Products of the loss of each element with other values of its shape: the result, and all factors."""
-    found, waiting, factors = [], [loss], []
+    found: list[tuple[int, list[int]]] = []
+    waiting, factors = [loss], list[int]()
     while waiting and len(found) < _MOST:
         value = waiting.pop()
         for reader in view.readers.get(value, ()):
@@ -105,7 +106,8 @@ def _products(view: ProgramView, loss: int) -> list[tuple[int, list[int]]]:
 
 
 def _factors(view: ProgramView, value: int) -> list[int]:
-    found, waiting = [], [value]
+    found: list[int] = []
+    waiting = [value]
     while waiting and len(found) < _MOST:
         value = waiting.pop()
         maker = view.maker(value)

@@ -52,28 +52,25 @@ class MaskAfterNanReplaced(Rule, code="LOS180", severity=Severity.ERROR):
         view = ProgramView(event)
         for operation in event.operations:
             mask = operation.outputs[0] if operation.outputs and _tests(operation) else None
-            if mask is None or mask not in view.on_loss_path or not view.values[mask].constant and not _equal(view, mask):
+            if mask is None or mask not in view.on_loss_path or view.values[mask].mean not in (0.0, 1.0):
                 continue
             fill = _filling(view, operation.inputs[0])
             if fill is None or _has_other_mask(view, mask, fill) or self.count(operation.place) != SAMPLED:
                 continue
+            shape, place = list(view.values[mask].shape), operation.place
             yield self.finding(
                 event,
-                f"`{operation.name}` tests values whose NaN `{fill.name}` has replaced{on_line(fill.place, operation.place)}: "
-                f"this mask {list(view.values[mask].shape)} is the same for all elements, and missing values are trained.",
+                f"`{operation.name}` tests values whose NaN `{fill.name}` has replaced{on_line(fill.place, place)}: this "
+                f"mask {shape} is the same for all elements, and missing values are trained.",
                 fix="Make the mask first, from the values with NaN, and replace them afterwards.",
-                evidence={"replaced": fill.place, "test": operation.name, "shape": list(view.values[mask].shape)},
-                place=operation.place,
+                evidence={"replaced": fill.place, "test": operation.name, "shape": shape},
+                place=place,
             )
 
 
 def _tests(operation: Operation) -> bool:
     itself = operation.name in EQUALITIES and len(operation.inputs) == 2 and len(set(operation.inputs)) == 1
     return (operation.name in FINITE_CHECKS and len(operation.inputs) == 1) or itself
-
-
-def _equal(view: ProgramView, mask: int) -> bool:
-    return view.values[mask].mean in (0.0, 1.0)
 
 
 def _has_gaps(view: ProgramView, index: int) -> bool:
