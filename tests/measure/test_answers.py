@@ -45,3 +45,13 @@ def test_a_probe_carries_over_only_where_the_relation_is_the_same() -> None:
     assert other is not None
     assert same.score > 0.85
     assert other.score < 0.6
+
+
+def test_many_classes_of_a_few_rows_each_are_judged_together() -> None:
+    classes = torch.arange(60).repeat(3)
+    found = judge((_outputs(classes, 60), classes.double().unsqueeze(1)))
+    assert found is not None
+    assert found.relation > 0.9
+    unrelated = judge((_outputs(classes.flip(0), 60), classes.double().unsqueeze(1)))
+    assert unrelated is not None
+    assert abs(unrelated.relation) < 0.1

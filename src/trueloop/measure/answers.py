@@ -106,8 +106,11 @@ def _classes(outputs: Tensor, classes: Tensor) -> Judged:
     recalls = table / counts.clamp_min(1).unsqueeze(1)
     score = (answers == classes).double().mean().item()
     moved = _moved(recalls, counts >= LEAST_OF_LABEL, SURELY)
-    table = _correlations(outputs.softmax(1), torch.nn.functional.one_hot(classes, len(counts)).double())
-    relation = table.diagonal()[counts >= LEAST_OF_LABEL].mean().item()
+    truth, answered = torch.nn.functional.one_hot(classes, len(counts)).double(), outputs.softmax(1)
+    if bool((counts >= LEAST_OF_LABEL).any()):
+        relation = _correlations(answered, truth).diagonal()[counts >= LEAST_OF_LABEL].mean().item()
+    else:  # many classes of a few rows each: all in one
+        relation = _correlations(answered.reshape(-1, 1), truth.reshape(-1, 1)).item()
     return Judged("classes", len(classes), score, counts.max().item() / len(classes), relation, moved)
 
 

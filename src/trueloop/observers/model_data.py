@@ -62,6 +62,7 @@ WIDEST: Final = 1024  # numbers in a row for a probe
 MOST_OUTPUTS: Final = 64  # of a row
 LARGE_CALL: Final = 80  # rows of an evaluating call that is a set of its own
 MOST_CLASSES: Final = 32
+MOST_KINDS: Final = 50  # different whole numbers that are classes; with more they are amounts
 LOST: Final = 0.5  # correlation of outputs and targets, in evaluation less than in training
 SAME_AGAIN: Final = 0.95  # distinct rows: with more, every row is drawn anew, as by augmentation
 _COMPARES: Final = EQUALITIES | DIFFERENCES | PRODUCTS | {"logical_and", "__and__"}
@@ -425,9 +426,10 @@ def _pairs(entry: _Input) -> _Pairs | None:
     kept = _first_of_each(rows)
     rows, targets = rows[kept], targets[kept]
     distinct = len(torch.unique(targets))
-    if distinct < 2 or not bool(rows.isfinite().all()):
-        return None
-    return _Pairs(rows, targets, bool((targets == targets.round()).all()) and distinct <= 50, calls)
+    numbers = calls[0][1].is_floating_point()
+    if distinct < 2 or not bool(rows.isfinite().all()) or (distinct > MOST_KINDS and not numbers):
+        return None  # of so many classes a probe learns nothing, and their numbers are no amounts
+    return _Pairs(rows, targets, bool((targets == targets.round()).all()) and distinct <= MOST_KINDS, calls)
 
 
 def _labelled(entry: _Input) -> tuple[Tensor, Tensor] | None:
