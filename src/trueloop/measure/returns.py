@@ -34,11 +34,17 @@ def credit_of(returns: Tensor, rewards: Tensor) -> Credit | None:
     for fit in (_exact, _normalized):
         if (discount := fit(given.flip(0), gains.flip(0))) is not None:
             return Credit("later", discount, len(given))
+        if _is_symmetric(given):
+            return None  # the same in both directions: nobody is credited wrongly
         if (discount := fit(given, gains)) is not None:
             return Credit("earlier", discount, len(given))
         if (discount := fit(given, gains.flip(0))) is not None:
             return Credit("mirrored", discount, len(given))
     return None
+
+
+def _is_symmetric(returns: Tensor) -> bool:
+    return float((returns - returns.flip(0)).abs().max()) <= CLOSE * float(returns.abs().max())
 
 
 def _exact(returns: Tensor, rewards: Tensor) -> float | None:
