@@ -10,7 +10,7 @@ from torch import Tensor
 
 from trueloop.measure.tensors import is_plain, is_readable
 
-__all__ = ["endings_in", "flags_in", "numbers_of", "row_marks", "series_in"]
+__all__ = ["flags_in", "numbers_of", "row_marks", "series_in"]
 
 MOST: Final = 256  # variables and attributes that are looked at
 _PLAIN: Final = (int, float, bool, np.number, np.bool_)
@@ -26,22 +26,6 @@ def series_in(variables: Mapping[str, Any], shape: tuple[int, ...]) -> Iterator[
             if looked > MOST:
                 return
             yield from _columns(one, shape)
-
-
-def endings_in(variables: Mapping[str, Any], least: int, most: int) -> Iterator[Any]:
-    """Lists, arrays and tensors of `least` to `most - 1` steps that may be the last episode of a series of `most`."""
-    looked = 0
-    for value in list(variables.values()):
-        for one in (value, *_inside(value)):
-            looked += 1
-            if looked > MOST:
-                return
-            nested = isinstance(one, (list, tuple, deque)) and one and isinstance(one[-1], (list, np.ndarray))
-            last = one[-1] if nested else one
-            if not isinstance(last, (list, tuple, deque, np.ndarray, Tensor)) or getattr(last, "ndim", 1) != 1:
-                continue
-            if least <= len(last) < most and isinstance(last[0], (*_PLAIN, Tensor)):
-                yield last
 
 
 def _inside(value: Any) -> Iterator[Any]:

@@ -16,7 +16,7 @@ from torch import Tensor
 from trueloop.event import Place, ReturnsCredited
 from trueloop.event.operation_names import ANY_ADDITION, ANY_DIFFERENCE, ARITHMETIC, JOINS, NEGATIONS, PRODUCTS, SHAPES
 from trueloop.measure.returns import LEAST, Credit, credit_of
-from trueloop.measure.series import endings_in, numbers_of, row_marks, series_in
+from trueloop.measure.series import numbers_of, row_marks, series_in
 from trueloop.measure.tensors import is_plain, is_readable
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import BackwardCall, ModuleCall, OperationCall, ProgramStart
@@ -207,8 +207,6 @@ class CreditedReturnsObserver(Observer):
         self._tries += 1
         returns = tensor.detach().double()
         found = self._credit(returns)
-        if found is None and returns.ndim == 1:
-            found = self._credit_of_ending(returns)
         self._fruitless[place] = fruitless + 1 if found is None else 0
         return found
 
@@ -219,19 +217,6 @@ class CreditedReturnsObserver(Observer):
                 matching = given.reshape(rewards.shape) if given.numel() == rewards.numel() else None
                 fits = matching is not None and (given.ndim == 1 or given.shape == rewards.shape)
                 credit = credit_of(matching, rewards) if fits and matching is not None else None
-                if credit is not None and credit.direction == "later":
-                    return credit
-                found = found or credit
-        return found
-
-    def _credit_of_ending(self, returns: Tensor) -> Credit | None:
-        """Where returns of several episodes were joined, the rewards of the last one only are still there."""
-        found = None
-        for variables in users_variables(2):
-            for series in endings_in(variables, LEAST, len(returns)):
-                rewards = numbers_of(series, NUMBERS)
-                whole = rewards is not None and rewards.ndim == 1 and len(rewards) >= LEAST
-                credit = credit_of(returns[-len(rewards) :], rewards) if whole and rewards is not None else None
                 if credit is not None and credit.direction == "later":
                     return credit
                 found = found or credit
