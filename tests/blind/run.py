@@ -118,7 +118,7 @@ def findings(pair: Path, words: list[str]) -> list[dict[str, Any]]:
         if not output.exists():
             return [{"code": "FAILED", "message": done.stderr[-400:]}]
         report = json.loads(output.read_text(encoding="utf-8"))
-    broken = [{"code": "FAILED", "message": failure[-400:]} for failure in report.get("failures", ())]
+    broken = [{"code": "FAILED", "message": failure[-400:]} for failure in report["watched"]["failures"]]
     return broken + [
         {key: finding.get(key) for key in ("code", "name", "severity", "line", "message")}
         | {"line": (finding.get("place") or {}).get("line", finding.get("line"))}
