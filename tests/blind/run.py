@@ -103,7 +103,7 @@ def staged(pair: Path) -> Iterator[Path]:
 
 
 def findings(pair: Path, words: list[str]) -> list[dict[str, Any]]:
-    """What `check` reports; an entry with the code FAILED if it could not run."""
+    """What `check` reports; an entry with the code FAILED if it could not run, or a part of it failed."""
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "report.json"
         command = [sys.executable, "-m", "trueloop", "check", "--fail-on", "never", "--format", "json"]
@@ -118,7 +118,8 @@ def findings(pair: Path, words: list[str]) -> list[dict[str, Any]]:
         if not output.exists():
             return [{"code": "FAILED", "message": done.stderr[-400:]}]
         report = json.loads(output.read_text(encoding="utf-8"))
-    return [
+    broken = [{"code": "FAILED", "message": failure[-400:]} for failure in report["watched"]["failures"]]
+    return broken + [
         {key: finding.get(key) for key in ("code", "name", "severity", "line", "message")}
         | {"line": (finding.get("place") or {}).get("line", finding.get("line"))}
         for finding in report["findings"]

@@ -15,7 +15,7 @@ Pairs = list[tuple[str, str, int]]
 
 
 def table(path: str, pairs: Pairs) -> Table:
-    first, second = ([pair[side] for pair in pairs] for side in (0, 1))
+    first, second = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     numbers = numpy.array([float(pair[2]) for pair in pairs])
     return Table(path, (Values("a", None, first), Values("b", None, second), Values("y", numbers)), len(pairs), True)
 

@@ -343,7 +343,9 @@ def test_words_and_reserved_rows_do_not_count_from_one() -> None:
     assert not ids_from_one(table(path="train.csv", **pairs), table(path="valid.csv", **sister))
     vectors = drawn(3).random((100, 2))
     vectors[0] = 0  # of the padding
-    assert not ids_from_one(table(**pairs), table(path="vectors.npy", **{"[0]": vectors[:, 0], "[1]": vectors[:, 1]}))
+    assert not ids_from_one(
+        table(path="pairs.csv", **pairs), table(path="vectors.npy", **{"[0]": vectors[:, 0], "[1]": vectors[:, 1]})
+    )
 
 
 def test_lines_that_belong_to_the_line_before() -> None:

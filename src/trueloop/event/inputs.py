@@ -18,7 +18,7 @@ __all__ += [
     "TokensCounted",
     "UnknownSymbols",
 ]
-__all__ += ["ChannelsPooled", "ReorderedTargets", "TableStandardized", "WindowsDrawn"]
+__all__ += ["ChannelsPooled", "ReorderedTargets", "StreamsFolded", "TableStandardized", "WindowsDrawn"]
 __all__ += [
     "AnomaliesCompared",
     "BoxCorners",
@@ -230,6 +230,19 @@ class AnomaliesCompared(Event):
     anomalies: int  # of them
     share: float  # of the training rows: the nearest evaluated rows are all anomalies
     expected: float  # the same of the evaluated normal rows
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsFolded(Event):
+    """A long text that is written row by row, and whose targets are the next row.
+
+    `place`: the loss.
+    """
+
+    streams: int  # symbols in a row: each target lies so many further on in memory
+    symbols: int
+    next_one: float  # bits that a symbol tells about the next one in memory
+    next_row: float  # bits that it tells about its target
 
 
 @dataclass(frozen=True, slots=True)

@@ -238,17 +238,17 @@ def _look(done: _Pass, numbers: list[tuple[float, float]], place: Place | None) 
     """Which scores the numbers of a printed line show."""
     tried = len(SCALES) * len(numbers) * max(1, len(done.other))
     for number, half in numbers:
+        apart = {key: pair for key, pair in done.other.items() if _are_apart(pair, half) and number}
+        others = [(key, pair) for key, pair in apart.items() if _is_shown(number, half, pair[0])]
         if any(_is_shown(number, half, value) for value in done.own.values()):
-            apart = [values for values in done.other.values() if _are_apart(values, half)]
-            done.own_shown = done.own_shown or bool(apart)
+            own = any(_is_shown(number, half, pair[1]) for pair in apart.values())
+            done.own_shown = done.own_shown or (own and not others)  # else it may be either
             continue
-        for (order, name), values in done.other.items():
-            if _is_shown(number, half, values[0]) and _are_apart(values, half) and number:
-                digits = log10(abs(number) / (2 * half)) - log10(tried)
-                if order not in done.shown or done.shown[order].digits < digits:
-                    score = name.partition(" ")[2]
-                    done.shown[order] = PrintedScore(score, number, values[1], digits)
-                    done.shown_at = place
+        for (order, name), pair in others:
+            digits = log10(abs(number) / (2 * half)) - log10(tried)
+            if order not in done.shown or done.shown[order].digits < digits:
+                done.shown[order] = PrintedScore(name.partition(" ")[2], number, pair[1], digits)
+                done.shown_at = place
 
 
 def _is_shown(number: float, half: float, value: float) -> bool:

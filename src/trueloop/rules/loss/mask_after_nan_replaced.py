@@ -60,8 +60,8 @@ class MaskAfterNanReplaced(Rule, code="LOS180", severity=Severity.ERROR):
             shape, place = list(view.values[mask].shape), operation.place
             yield self.finding(
                 event,
-                f"`{operation.name}` tests values whose NaN `{fill.name}` has replaced{on_line(fill.place, place)}: this "
-                f"mask {shape} is the same for all elements, and missing values are trained.",
+                f"`{operation.name}` tests values whose NaN `{fill.name}` has replaced{on_line(fill.place, place)}: "
+                f"this mask {shape} is the same for all elements, and missing values are trained.",
                 fix="Make the mask first, from the values with NaN, and replace them afterwards.",
                 evidence={"replaced": fill.place, "test": operation.name, "shape": shape},
                 place=place,

@@ -3,7 +3,8 @@
 What it sees
 ------------
 The norm of the weight matrices at the first step and at the end of the run. It fell to a fraction, the weight decay
-times the learning rate times the number of steps explains it, and the loss did not fall to half.
+times the learning rate times the number of steps explains it, and the loss did not fall to half. `Adam` and its kind
+add the decay to the gradient and divide by its size: there the learning rate times the number of steps explains it.
 
 Why it hurts
 ------------
@@ -36,6 +37,8 @@ KEPT: Final = 0.25
 DECAY: Final = 0.1
 SHRINKS: Final = 1.0  # weight decay times learning rate times steps: leaves exp(-1) of a weight without gradient
 FALLEN: Final = 0.5
+ADAPTIVE: Final = frozenset(("Adam", "Adamax", "NAdam", "RAdam", "RMSprop", "Adagrad", "Adadelta"))
+"""They add the decay to the gradient."""
 
 
 class WeightsDecayedAway(Rule, code="OPT114", severity=Severity.WARNING):
@@ -60,7 +63,8 @@ class WeightsDecayedAway(Rule, code="OPT114", severity=Severity.WARNING):
             return
         if event.last_norm >= KEPT * event.first_norm:
             return
-        if event.weight_decay * event.highest_rate * event.steps < SHRINKS:
+        adaptive = event.name in ADAPTIVE  # divides the decay by its own size, so each step takes off up to the rate
+        if (1 if adaptive else event.weight_decay) * event.highest_rate * event.steps < SHRINKS:
             return
         yield self.finding(
             event,
