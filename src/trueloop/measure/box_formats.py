@@ -20,8 +20,9 @@ from trueloop.usercode.source import source_of
 __all__ = ["BoxFormat", "box_format", "box_formats", "converts_boxes"]
 
 LEAST: Final = 40  # boxes of a file
-MOST_ROWS: Final = 120
+MOST_ROWS: Final = 80
 MOST_FILES: Final = 12
+MOST_PICTURES: Final = 4  # arrays that a file is tried with
 SMALLEST: Final = 12  # pixels of a picture
 CHANNELS: Final = 4
 STEEP: Final = 1.3  # times the mean change from pixel to pixel
@@ -132,11 +133,11 @@ def box_formats(tables: list[Table]) -> Iterator[tuple[Difference, Table, Table]
 def _best(table: Table, boxes: Floats, pictures: list[tuple[Table, NDArray[numpy.generic]]]) -> BoxFormat | None:
     """With the pictures of the same rows, or the ones that a column numbers."""
     found = []
-    for other, array in pictures[:MOST_FILES]:
+    for other, array in pictures[:MOST_PICTURES]:
         orders = [c.numbers for c in table.columns if c.numbers is not None and _is_index(c.numbers, len(array))]
         if other.rows == table.rows and not any((each == numpy.arange(table.rows)).all() for each in orders):
             orders.append(numpy.arange(float(table.rows)))
-        for order in orders[:3]:
+        for order in orders[:2]:
             step = -(-len(boxes) // MOST_ROWS)
             fits = box_format(boxes[::step], array[order[::step].astype(int)])
             if fits is not None:
