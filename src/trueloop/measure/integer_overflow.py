@@ -15,7 +15,7 @@ from trueloop.measure.splits import kind_of
 from trueloop.measure.table_differences import Difference
 from trueloop.measure.tables import Table
 
-__all__ = ["Overflow", "overflowed", "overflowed_alone", "overflows"]
+__all__ = ["overflows"]
 
 MOST_ROWS: Final = 256
 SHORTEST: Final = 16  # numbers along the axis

@@ -33,7 +33,7 @@ MOSTLY: Final = 0.8  # of the rows are close: by chance 0.4
 BETWEEN: Final = 0.3  # of the range, and more
 HARDLY: Final = 0.1  # of the rows: by chance 0.4
 EXACT: Final = 0.04  # of the range: what is too low is so by the range, and by nothing else
-STUCK: Final = 0.2  # share of one number among those that are too low: a code for missing values, or clipping
+STUCK: Final = 0.2  # share of one number, of the rows that are too low: a code for missing values, or clipping
 
 Floats = NDArray[numpy.float64]
 
