@@ -203,6 +203,6 @@ def _slices(node: ast.AST) -> bool:
 
 def _halves(node: ast.AST) -> bool:
     """It reads or writes two or more parts of a box: `boxes[:, 2:] -= boxes[:, :2]`, `box[2] + box[0]`."""
-    parts = [ast.unparse(inner.slice) for inner in ast.walk(node) if isinstance(inner, ast.Subscript)]
+    parts = [ast.unparse(inner.slice).strip("()") for inner in ast.walk(node) if isinstance(inner, ast.Subscript)]
     ends = [part for part in parts if re.fullmatch(r"(\.\.\., |:, )?(\d?:\d?|\d)", part) and re.search(r"\d", part)]
     return len(set(ends)) >= 2
