@@ -30,7 +30,7 @@ Kind = Literal[
     "order", "exchanged", "constant", "units", "percent", "base", "comma", "separator", "padding", "spelling", "date",
     "accents", "direction", "inverted", "unrelated", "precision", "rounded", "wrapped", "orientation", "text date",
     "leaked", "collapsed", "times", "day first", "month first", "overflowed", "stretched",
-    "recoded", "point", "statistics", "day month",
+    "recoded", "point", "statistics", "day month", "wrapped beside", "boxes",
 ]  # fmt: skip
 
 

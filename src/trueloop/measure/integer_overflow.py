@@ -5,12 +5,17 @@ range evenly up to both ends, without the pile of equal numbers that clipping le
 too: so the same array of another file, which does not, has to contradict it; or the signal swings around 0.
 """
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy
 from numpy.typing import NDArray
 
-__all__ = ["Overflow", "overflowed", "overflowed_alone"]
+from trueloop.measure.splits import kind_of
+from trueloop.measure.table_differences import Difference
+from trueloop.measure.tables import Table
+
+__all__ = ["overflows"]
 
 MOST_ROWS: Final = 256
 SHORTEST: Final = 16  # numbers along the axis
@@ -53,6 +58,28 @@ class _Facts(NamedTuple):
     smooth: bool  # but for jumps over the whole range
     rough: bool  # fills the range evenly
     swings: bool  # around 0
+
+
+def overflows(tables: list[Table]) -> Iterator[tuple[Difference, Table, Table]]:
+    """Arrays that wrapped around, with their table and that of an array of the same name that did not, or their own."""
+    arrays = [(table, name, array) for table in tables for name, array in table.arrays]
+    for table, name, array in arrays:
+        kind = kind_of(table.path), kind_of(name)
+        for other, label, there in arrays:
+            alike = (kind_of(other.path), kind_of(label)) == kind
+            found = overflowed(array, there) if alike and there is not array else None
+            if found is not None:
+                yield _difference(found, name, f"{found.elsewhere:.2%}"), table, other
+                break
+        else:
+            found = overflowed_alone(array)
+            if found is not None:
+                yield _difference(found, name, ""), table, table
+
+
+def _difference(found: Overflow, name: str, elsewhere: str) -> Difference:
+    here = f"{found.jumps:.2%} of the neighbors differ by nearly the whole range"
+    return Difference("overflowed", name or "array", here, elsewhere, 0.0, f"{found.bits} bits")
 
 
 def overflowed(array: NDArray[numpy.generic], other: NDArray[numpy.generic]) -> Overflow | None:

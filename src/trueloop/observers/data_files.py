@@ -10,10 +10,9 @@ import re
 from collections import Counter
 from itertools import combinations, permutations
 from time import thread_time
-from typing import Any, Final
+from typing import Final
 
 import numpy
-from numpy.typing import NDArray
 
 from trueloop.event import (
     ClocksDiffer,
@@ -34,11 +33,12 @@ from trueloop.event import (
     VocabularyCompared,
 )
 from trueloop.measure.alphabets import alphabets, known_letters
+from trueloop.measure.box_formats import box_formats, converts_boxes
 from trueloop.measure.clocks import Series, clocks_differ, series_of
 from trueloop.measure.column_invariants import broken_invariants
 from trueloop.measure.file_headers import declared
 from trueloop.measure.group_order import LostOrder, lost_order, sorted_events
-from trueloop.measure.integer_overflow import Overflow, overflowed, overflowed_alone
+from trueloop.measure.integer_overflow import overflows
 from trueloop.measure.join_keys import missed_keys
 from trueloop.measure.link_tables import first_only
 from trueloop.measure.look_ahead import LookAhead, look_ahead
@@ -64,6 +64,7 @@ from trueloop.measure.unit_relations import conversions, in_two_units
 from trueloop.measure.unpacked import LARGEST_UNPACKED, unpacked_size
 from trueloop.measure.vocabulary import case_setting, coverage, read_vocabularies
 from trueloop.measure.word_vectors import best_text, misplaced_words, read_word_lists, stored_vectors
+from trueloop.measure.wrapped_targets import wrapped_targets
 from trueloop.measure.wrong_lengths import wrong_lengths
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import FileOpened, RunEnd
@@ -122,7 +123,7 @@ class DataFilesObserver(Observer):
         self._vocabularies(tables)
         self._alphabets(tables)
         self._headers(tables)
-        self._overflows(tables)
+        self._across(tables)
         self._clocks(tables, began)
         self._statistics(tables)
         for table in tables:
@@ -367,28 +368,14 @@ class DataFilesObserver(Observer):
                 if found is not None:
                     self._differ(found.difference(), path, os.path.basename(path), found.file, (found.rows, found.rows))
 
-    def _overflows(self, tables: list[Table]) -> None:
-        """Arrays of integers that wrapped around, beside one of the same name that did not, or alone."""
-        arrays = [(table, name, array) for table in tables for name, array in table.arrays]
-        for table, name, array in arrays:
-            kind = kind_of(table.path), kind_of(name)
-            for other, label, there in arrays:
-                alike = (kind_of(other.path), kind_of(label)) == kind
-                found = overflowed(array, there) if alike and there is not array else None
-                if found is not None:
-                    self._overflow(found, table, name, other, there)
-                    break
-            else:
-                found = overflowed_alone(array)
-                if found is not None:
-                    self._overflow(found, table, name, table, array)
-
-    def _overflow(self, found: Overflow, table: Table, name: str, other: Table, there: NDArray[Any]) -> None:
-        here = f"{found.jumps:.2%} of the neighbors differ by nearly the whole range"
-        elsewhere = f"{found.elsewhere:.2%}" if there is not dict(table.arrays).get(name) else ""
-        files = os.path.basename(table.path), os.path.basename(other.path)
-        difference = Difference("overflowed", name or "array", here, elsewhere, 0.0, f"{found.bits} bits")
-        self._differ(difference, table.path, *files, (table.rows, other.rows))
+    def _across(self, tables: list[Table]) -> None:
+        """Numbers that wrapped around, and boxes in different forms: other arrays and pictures show it."""
+        boxes = list(box_formats(tables))
+        if boxes and converts_boxes(self._modules(), self._source_texts()):
+            boxes = []
+        for found, table, other in (*overflows(tables), *wrapped_targets(tables), *boxes):
+            files = os.path.basename(table.path), os.path.basename(other.path)
+            self._differ(found, table.path, *files, (table.rows, other.rows))
 
     # -- what holds exactly in one file --
 

@@ -6,15 +6,16 @@ The data files that the script opened (csv and other text, npz, npy, json) are r
 compared, column by column, whatever the script does with them. A column of one name, in two files with the same columns
 or in two parts of one file (by site, by desk), has different units, codes that begin at 0 and at 1, fractions and
 percent, a decimal comma, a different separator or date format, names with and without leading zeros, a constant where
-it varied, integers that wrapped around (in a signal or a picture, neighbors contradict them), values without their
-decimal point, large numbers that float32 rounds to their neighbors, times that it has rounded to 128 s, dates with day
-and month exchanged (as the script reads them, or in the file itself: they run back from row to row, and do not once the
-dates up to the 12th are exchanged), a time that runs backward, two codes that mean the opposite of one another, signals
-of a different sample rate, or its columns are in a different order and the script reads them by position. Or each file
-has numbered the values of a column for itself: the means of another column over the rows of a code differ between the
-files, and agree once the codes are matched. Or a column gives a label of 0 and 1 away in one file and says nothing
-about it in the other, where the other columns relate to the label as before: it was probably filled after the outcome
-was known.
+it varied, integers that wrapped around (in a signal or a picture, neighbors contradict them; beside other arrays, rows
+of the other file with nearly the same inputs do), boxes of pictures in different forms (corners, or a corner and a
+size; x or y first: the edges in the pictures show it), values without their decimal point, large numbers that float32
+rounds to their neighbors, times that it has rounded to 128 s, dates with day and month exchanged (as the script reads
+them, or in the file itself: they run back from row to row, and do not once the dates up to the 12th are exchanged), a
+time that runs backward, two codes that mean the opposite of one another, signals of a different sample rate, or its
+columns are in a different order and the script reads them by position. Or each file has numbered the values of a column
+for itself: the means of another column over the rows of a code differ between the files, and agree once the codes are
+matched. Or a column gives a label of 0 and 1 away in one file and says nothing about it in the other, where the other
+columns relate to the label as before: it was probably filled after the outcome was known.
 
 Why it hurts
 ------------
@@ -34,10 +35,10 @@ Use instead
 When it is fine
 ---------------
 Formats that the script handles: it replaces commas, parses dates, changes case. Not reported then, nor for columns that
-count rows, fewer than 40 rows, amounts that differ between groups of one file, and files that the run wrote while it
-trained. Units that differ by less than the spread of a column (miles and km) are reported only if a further column
-follows from it as in the other file once it is converted. If the script converts units itself, allow it at the line
-that reads the file.
+count rows, for boxes in scripts that rearrange or convert them, fewer than 40 rows, amounts that differ between groups
+of one file, and files that the run wrote while it trained. Units that differ by less than the spread of a column (miles
+and km) are reported only if a further column follows from it as in the other file once it is converted. If the script
+converts units itself, allow it at the line that reads the file.
 """
 
 import ast
@@ -59,6 +60,8 @@ _HANDLED: Final = {
     "accents": ("unicodedata", "unidecode"),
     "separator": ("re.split", "re.findall", "replace("),
     "overflowed": ("unwrap", "arctan2", "angle(", "% 65536", "% 256", "0xFFFF"),
+    "wrapped beside": ("unwrap", "% 65536", "% 256", "0xff", "0xFF", "& 255", "& 65535", ".remainder", "np.mod",
+                       "uint8)"),
     "stretched": ("resample", "interp", "decimate", "zoom", "::2", "::3", "::4"),
     "units": ("1.609", "0.621", "2.204", "0.453", "2.54", "0.393", "3.28", "0.3048", "273.15", "9 / 5", "5 / 9",
               "* 1.8", "/ 1.8", "- 32", "fahrenheit_to", "to_celsius", "to_metric", "deg2rad", "rad2deg"),
@@ -235,6 +238,17 @@ _SENTENCES: Final[dict[str, tuple[str, str]]] = {
         "Column `{column}` seems to have wrapped around in integers of {units}: `{file}` has {here}, `{other}` has "
         "{there}; without the wrap both have one distribution.",
         "Write the file again with a larger integer type (int32): what is stored is too low by 2**8 or 2**16, or more.",
+    ),
+    "wrapped beside": (
+        "Column `{column}` seems to have wrapped around in integers of {units}: `{file}` has {here}, `{other}` has "
+        "{there}. Rows of `{other}` with nearly the same inputs have exactly this much more.",
+        "Write the file again with a larger integer type (int32): what is stored is too low by 2**8 or 2**16, or more.",
+    ),
+    "boxes": (
+        "The boxes `{column}` mean different things: by the edges in the pictures they are {here} in `{file}` and "
+        "{there} in `{other}`.",
+        "Bring the boxes of both files into one form when they are read: `boxes[:, [1, 0, 3, 2]]`, or "
+        "`torchvision.ops.box_convert(boxes, 'xywh', 'xyxy')`.",
     ),
     "overflowed": (
         "`{column}` in `{file}` seems to have overflowed integers of {units}: {here}{beside}. Loud or bright places "

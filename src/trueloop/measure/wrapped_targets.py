@@ -1,0 +1,168 @@
+"""Whole numbers that began anew at 256 or 65536 in one file, as what lies beside them in the rows of both files shows.
+
+A range that is filled evenly looks the same after it has wrapped around, and as a different unit. The rows beside it
+tell: the nearest rows of the other file have nearly the same number, or one that is exactly a whole range larger, and
+hardly any lies between.
+"""
+
+import os
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import numpy
+from numpy.typing import NDArray
+
+from trueloop.measure.splits import kind_of
+from trueloop.measure.table_differences import Difference
+from trueloop.measure.tables import Table, Values
+
+__all__ = ["Wrapped", "wrapped", "wrapped_targets"]
+
+RANGES: Final = (2.0**8, 2.0**16)
+LEAST: Final = 100  # rows of each file
+MOST_ROWS: Final = 1500
+MOST_FEATURES: Final = 256
+MOST_INPUTS: Final = 4  # arrays beside a column
+NEAREST: Final = 5  # rows whose median predicts
+FULL: Final = 0.95  # of the range is reached
+DISTINCT: Final = 20  # numbers
+BEYOND: Final = 0.1  # of the rows of the other file do not fit the range; and of these, too small ones
+FEWEST: Final = 30  # rows that are a range too low
+CLOSE: Final = 0.2  # of the range
+MOSTLY: Final = 0.8  # of the rows are close: by chance 0.4
+BETWEEN: Final = 0.3  # of the range, and more
+HARDLY: Final = 0.1  # of the rows: by chance 0.4
+EXACT: Final = 0.04  # of the range: what is too low is so by the range, and by nothing else
+STUCK: Final = 0.2  # share of one number, of the rows that are too low: a code for missing values, or clipping
+
+Floats = NDArray[numpy.float64]
+
+
+class Wrapped(NamedTuple):
+    bits: int
+    low: float  # share of the rows that are a whole range lower than their nearest rows
+    near: float  # share of the rows that have nearly the number of their nearest rows
+    between: float
+
+
+def wrapped(values: Floats, inputs: Floats, others: Floats, their_inputs: Floats) -> Wrapped | None:
+    """Whether the first values wrapped around, and those of the other file did not. `inputs`: [rows, features]."""
+    size = _range(values, others)
+    if size is None or min(len(values), len(others)) < LEAST:
+        return None
+    for predicted in _predictions(inputs, their_inputs, others):
+        found = _agrees(values[:: _step(values)], predicted, size)
+        if found is not None:
+            return found
+    return None
+
+
+def _range(values: Floats, others: Floats) -> float | None:
+    """The range that the values fill and that does not hold the others."""
+    if not all(bool(numpy.isfinite(each).all() and (each == numpy.round(each)).all()) for each in (values, others)):
+        return None
+    for size in RANGES:
+        for low in (0.0, -size / 2):
+            fills = low <= values.min() <= low + (1 - FULL) * size and low + FULL * size <= values.max() < low + size
+            outside = float(((others < low) | (others >= low + size)).mean())
+            if fills and len(numpy.unique(values)) >= DISTINCT and outside >= BEYOND:
+                return size
+    return None
+
+
+def _step(rows: NDArray[numpy.generic]) -> int:
+    return -(-len(rows) // MOST_ROWS)
+
+
+def _predictions(inputs: Floats, their_inputs: Floats, others: Floats) -> Iterator[Floats]:
+    """For rows of the first file, what the nearest rows of the other one have: by differences, and by directions."""
+    rows, known = inputs[:: _step(inputs)], their_inputs[:: _step(their_inputs)]
+    targets = others[:: _step(others)]
+    center, scale = known.mean(0), known.std(0)
+    moving = scale > 0
+    if not moving.any():
+        return
+    x, y = ((each[:, moving] - center[moving]) for each in (rows, known))
+    yield _nearest(x / scale[moving], y / scale[moving], targets)
+    yield _nearest(*(each / numpy.maximum(numpy.linalg.norm(each, axis=1, keepdims=True), 1e-12) for each in (x, y)),
+                   targets)  # fmt: skip
+
+
+def _nearest(rows: Floats, known: Floats, targets: Floats) -> Floats:
+    far = (known**2).sum(1) - 2 * rows @ known.T
+    nearest = numpy.argpartition(far, NEAREST, axis=1)[:, :NEAREST]
+    return numpy.asarray(numpy.median(targets[nearest], axis=1), dtype=numpy.float64)
+
+
+def _agrees(values: Floats, predicted: Floats, size: float) -> Wrapped | None:
+    turns = numpy.round((values - predicted) / size)
+    rest = (values - predicted) / size - turns
+    low, same = turns < 0, turns == 0
+    if low.sum() < FEWEST or low.mean() < BEYOND / 2 or same.mean() < BEYOND / 2 or low.sum() < 4 * (turns > 0).sum():
+        return None
+    for part in (low, same):
+        if (abs(rest[part]) <= CLOSE).mean() < MOSTLY or (abs(rest[part]) >= BETWEEN).mean() > HARDLY:
+            return None
+        if abs(numpy.median(rest[part])) > EXACT:
+            return None
+    numbers, counts = numpy.unique(values[low], return_counts=True)
+    if len(numbers) < DISTINCT or counts.max() > STUCK * low.sum():
+        return None
+    bits = 8 if size == RANGES[0] else 16
+    return Wrapped(bits, float(low.mean()), float(same.mean()), float((abs(rest) >= BETWEEN).mean()))
+
+
+# -- tables --
+
+
+def wrapped_targets(tables: list[Table]) -> Iterator[tuple[Difference, Table, Table]]:
+    """Columns that wrapped around, with their table and the one whose column did not."""
+    for table in tables:
+        for column in table.columns:
+            for other in tables:
+                found = _of_pair(column, table, other, tables)
+                if found is not None:
+                    yield found, table, other
+                    break
+
+
+def _of_pair(column: Values, table: Table, other: Table, tables: list[Table]) -> Difference | None:
+    if other is table or column.name not in other.names or kind_of(table.path) != kind_of(other.path):
+        return None
+    values, others = column.numbers, other.column(column.name).numbers
+    if values is None or others is None or len(values) < LEAST or _range(values, others) is None:
+        return None
+    beside, there = (_inputs(each, column.name, tables) for each in (table, other))
+    for key in [key for key in beside if key in there][:MOST_INPUTS]:
+        inputs, their_inputs = (_features(each[key]) for each in (beside, there))
+        if inputs.shape[1:] != their_inputs.shape[1:] or not inputs.shape[1]:
+            continue
+        found = wrapped(values, inputs, others, their_inputs)
+        if found is not None:
+            here = (
+                f"values from {values.min():g} to {values.max():g}, {found.low:.0%} of them too low by {2**found.bits}"
+            )
+            return Difference("wrapped beside", column.name or "array", here, f"values up to {others.max():g}",
+                              0.0, f"{found.bits} bits")  # fmt: skip
+    return None
+
+
+def _inputs(table: Table, name: str, tables: list[Table]) -> dict[tuple[str, str], NDArray[numpy.generic]]:
+    """What lies beside a column: the other columns of its table, and arrays of as many rows in its folder."""
+    numbers = [c.numbers for c in table.columns if c.numbers is not None and c.name != name]
+    columns = [each for each in numbers if numpy.isfinite(each).all()]
+    label = ", ".join(column.name for column in table.columns)
+    found: dict[tuple[str, str], NDArray[numpy.generic]] = {("", label): numpy.stack(columns, 1)} if columns else {}
+    folder = os.path.dirname(table.path)
+    for each in tables:
+        if each.rows == table.rows and os.path.dirname(each.path) == folder and each.complete and table.complete:
+            found |= {(kind_of(each.path), name): array for name, array in each.arrays}
+    return found
+
+
+def _features(array: NDArray[numpy.generic]) -> Floats:
+    """[rows, features], some of them if there are many."""
+    flat = array.reshape(len(array), -1)
+    kept = flat[:, :: max(1, -(-flat.shape[1] // MOST_FEATURES))]
+    numbers = kept.astype(numpy.float64) if kept.dtype.kind in "fiub" else kept[:, :0].astype(numpy.float64)
+    return numbers if numpy.isfinite(numbers).all() else numbers[:, :0]
