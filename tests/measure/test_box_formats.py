@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 
 import numpy
 import pytest
@@ -33,7 +34,7 @@ def table(path: str, pictures: Floats, boxes: Floats) -> Table:
     return Table(path, (rows,), len(boxes), True, pictures=(("x", pictures),), arrays=(("box", boxes),))
 
 
-FORMS = {
+FORMS: dict[str, Callable[[Floats], Floats]] = {
     "x1, y1, x2, y2": lambda b: b,
     "y1, x1, y2, x2": lambda b: b[:, [1, 0, 3, 2]],
     "x, y, width, height": lambda b: numpy.concatenate([b[:, :2], b[:, 2:] - b[:, :2]], 1),

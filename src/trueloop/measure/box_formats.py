@@ -1,7 +1,7 @@
 """What four numbers of a box mean in each file, by the edges in the pictures: corners or sizes, x or y first.
 
 A box is drawn around something, so the picture changes along its four sides. Of the readings that are in use, one fits
-nearly every picture better than the others do. Where the pictures do not tell, nothing is said.
+nearly every picture better than the others do. Where the pictures do not tell, nothing is reported.
 """
 
 import ast

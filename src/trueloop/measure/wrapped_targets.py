@@ -1,4 +1,4 @@
-"""Whole numbers that began anew at 256 or 65536 in one file, as what lies beside them in the rows of both files shows.
+"""Whole numbers that began again at 256 or 65536 in one file, as what lies beside them in the rows of both files shows.
 
 A range that is filled evenly looks the same after it has wrapped around, and as a different unit. The rows beside it
 tell: the nearest rows of the other file have nearly the same number, or one that is exactly a whole range larger, and
@@ -84,8 +84,12 @@ def _predictions(inputs: Floats, their_inputs: Floats, others: Floats) -> Iterat
         return
     x, y = ((each[:, moving] - center[moving]) for each in (rows, known))
     yield _nearest(x / scale[moving], y / scale[moving], targets)
-    yield _nearest(*(each / numpy.maximum(numpy.linalg.norm(each, axis=1, keepdims=True), 1e-12) for each in (x, y)),
-                   targets)  # fmt: skip
+    yield _nearest(_directions(x), _directions(y), targets)
+
+
+def _directions(rows: Floats) -> Floats:
+    lengths: Floats = numpy.maximum(numpy.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    return rows / lengths
 
 
 def _nearest(rows: Floats, known: Floats, targets: Floats) -> Floats:
