@@ -31,8 +31,8 @@ class Exchanged(NamedTuple):
 def exchanged(trained: tuple[Tensor, Tensor] | None, evaluated: tuple[Tensor, Tensor] | None) -> list[Exchanged] | None:
     """`trained`, `evaluated`: outputs and targets of rows. None: they cannot be compared.
 
-    An order of two columns that breaks in training alone proves nothing: flipped pictures of cars that all face left give
-    it too, and are right. There the picture tells which end is which. Where it cannot tell, the model predicts the
+    An order of two columns that breaks in training alone proves nothing: flipped pictures of cars that all face left
+    have it too, and are right. There the picture tells which end is which. Where it cannot tell, the model predicts the
     middle for both columns, though it has learned others.
     """
     if trained is None or evaluated is None:
