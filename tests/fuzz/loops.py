@@ -162,6 +162,23 @@ def must_be_found(loop: Loop, enough: Enough) -> set[tuple[str, int]]:
     }
 
 
+def may_be_found(loop: Loop) -> set[tuple[str, int]]:
+    """What is right to say, but depends on which steps were recorded: a backward whose gradients were cleared, and the
+    step had those of a later one. Reported at the backward, or at what cleared them."""
+    found: set[tuple[str, int]] = set()
+    unused: dict[int, list[int]] = {}
+    for _ in range(loop.rounds):
+        for index, op in enumerate(loop.body):
+            if op.kind.startswith("backward"):
+                unused.setdefault(op.who, []).append(index)
+            elif op.kind.startswith("reset"):
+                lost = unused.pop(op.who, [])
+                found |= {("gradients-cleared-before-step", line_of(each)) for each in (*lost, index) if lost}
+            elif op.kind not in ("train", "eval", "validate"):
+                unused.pop(op.who, None)
+    return found
+
+
 def _note_backward(book: _Books, number: int, index: int, *, divided: bool) -> None:
     book.gradient.add(number)
     book.none = False

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 from hypothesis import given
 
-from tests.fuzz.loops import Enough, Loop, loops, must_be_found, script
+from tests.fuzz.loops import Enough, Loop, loops, may_be_found, must_be_found, script
 from trueloop.doctor.watch import Watch
 from trueloop.results.check import Verdict
 from trueloop.rules.gradient.accumulation_not_averaged import ENOUGH as WINDOWS
@@ -44,4 +44,5 @@ def test_the_rules_say_what_the_oracle_says(loop: Loop) -> None:
         verdict = checked(script(loop), Path(folder))
     assert not verdict.failures, verdict.failures
     found = {(finding.name, finding.place.line if finding.place else 0) for finding in verdict.findings}
-    assert found == must_be_found(loop, Enough(BARE_STEPS, WINDOWS, STEPS)), script(loop)
+    expected = must_be_found(loop, Enough(BARE_STEPS, WINDOWS, STEPS))
+    assert expected <= found <= expected | may_be_found(loop), script(loop)
