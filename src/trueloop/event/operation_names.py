@@ -7,12 +7,55 @@ that needs more, or less, says so with `|` and `-`.
 from typing import Final
 
 __all__ = [
-    "ADDITIONS", "ANY_ADDITION", "ANY_DIFFERENCE", "ANY_PRODUCT", "ANY_QUOTIENT", "ANY_SCALING", "ANY_SUBTRACTION",
-    "ARITHMETIC", "ATTENTION", "BINARY_LOSSES", "CASTS", "CLAMPS", "CLAMP_NODES", "CLASS_LOSSES", "CONVOLUTIONS",
-    "DIFFERENCES", "DISTANCE_LOSSES", "DROPOUTS", "ELEMENTWISE", "EQUALITIES", "FINITE_CHECKS", "JOINS", "LABEL_LOSSES",
-    "LOGARITHMS", "LOGICAL", "LOG_PROBABILITY_PATH", "LOSSES", "MAGNITUDES", "MATRIX_PRODUCTS", "NEGATIONS", "NORMAL",
-    "NORMS", "ORDERINGS", "PICKS", "POWERS", "PRODUCTS", "QUOTIENTS", "RANDOM", "RECURRENT", "RESHAPES",
-    "REVERSED_SUBTRACTIONS", "SCALINGS", "SHAPES", "SUBTRACTIONS", "TRANSPOSES", "UNIFORM", "VIEWS", "VIEW_NODES",
+    "ADDITIONS",
+    "ANY_ADDITION",
+    "ANY_DIFFERENCE",
+    "ANY_PRODUCT",
+    "ANY_QUOTIENT",
+    "ANY_SCALING",
+    "ANY_SUBTRACTION",
+    "ARITHMETIC",
+    "ATTENTION",
+    "BINARY_LOSSES",
+    "CASTS",
+    "CLAMPS",
+    "CLAMP_NODES",
+    "CLASS_LOSSES",
+    "CONVOLUTIONS",
+    "DIFFERENCES",
+    "DISTANCE_LOSSES",
+    "DROPOUTS",
+    "ELEMENTWISE",
+    "EQUALITIES",
+    "FINITE_CHECKS",
+    "JOINS",
+    "LABEL_LOSSES",
+    "LOGARITHMS",
+    "LOGICAL",
+    "LOG_PROBABILITY_PATH",
+    "LOSSES",
+    "MAGNITUDES",
+    "MATRIX_PRODUCTS",
+    "NEGATIONS",
+    "NORMAL",
+    "NORMS",
+    "ORDERINGS",
+    "PICKS",
+    "POWERS",
+    "PRODUCTS",
+    "QUOTIENTS",
+    "RANDOM",
+    "RECURRENT",
+    "REPLACERS",
+    "RESHAPES",
+    "REVERSED_SUBTRACTIONS",
+    "SCALINGS",
+    "SHAPES",
+    "SUBTRACTIONS",
+    "TRANSPOSES",
+    "UNIFORM",
+    "VIEWS",
+    "VIEW_NODES",
 ]  # fmt: skip
 
 # -- arithmetic: out of place; ANY_...: in place as well --
@@ -86,6 +129,7 @@ LOSSES: Final = LABEL_LOSSES | BINARY_LOSSES | DISTANCE_LOSSES | {
 }  # fmt: skip
 
 # -- random draws --
+REPLACERS: Final = frozenset({"where", "masked_fill", "nan_to_num", "nan_to_num_"})  # of values that are not finite
 NORMAL: Final = frozenset({"randn", "randn_like", "normal", "normal_"})
 UNIFORM: Final = frozenset({"rand", "rand_like", "uniform_"})
 RANDOM: Final = NORMAL | UNIFORM | {

@@ -31,14 +31,14 @@ from math import isfinite
 from typing import Final
 
 from trueloop.event import Operation, StepProgram
-from trueloop.event.operation_names import ARITHMETIC, EQUALITIES, FINITE_CHECKS, PICKS, VIEWS
+from trueloop.event.operation_names import ARITHMETIC, EQUALITIES, FINITE_CHECKS, PICKS, REPLACERS, VIEWS
 from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, on_line
 
 __all__ = ["MaskAfterNanReplaced"]
 
 SAMPLED: Final = 2  # steps that must show it
-_FILLS: Final = ("nan_to_num", "nan_to_num_", "where", "masked_fill", "masked_fill_")
+_FILLS: Final = REPLACERS | {"masked_fill_"}
 _BETWEEN: Final = VIEWS | ARITHMETIC | PICKS | {"clamp", "stack"}
 _MOST: Final = 12  # operations between filling and test
 

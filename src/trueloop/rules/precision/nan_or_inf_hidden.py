@@ -36,7 +36,7 @@ import math
 from typing import Final
 
 from trueloop.event import Backward, LogFiltered, LossHidden, Place
-from trueloop.event.operation_names import FINITE_CHECKS
+from trueloop.event.operation_names import FINITE_CHECKS, REPLACERS
 from trueloop.rules.rule import Findings, Rule, Severity, facts, statement_at
 from trueloop.usercode.rewrite import block_of, trains
 from trueloop.usercode.source import Source, called_name, calls_in
@@ -44,7 +44,6 @@ from trueloop.usercode.source import Source, called_name, calls_in
 __all__ = ["NanOrInfHidden"]
 
 ENOUGH: Final = 2  # Times: a single one may be an accident
-REPLACERS: Final = ("where", "masked_fill", "nan_to_num", "nan_to_num_")
 SILENT: Final = (
     "zero_grad", "empty_cache", "update", "collect", "zeros", "zeros_like", "tensor", "nan_to_num", "detach", "clone",
 )  # fmt: skip
