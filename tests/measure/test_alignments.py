@@ -250,3 +250,9 @@ def test_vectors_of_a_checkpoint_are_found_by_their_name(tmp_path: Path) -> None
     assert not list(stored_vectors(str(tmp_path / "no.npy")))
     (tmp_path / "notes.txt").write_text("some words\nin a line\n" * 30)
     assert not read_word_lists(str(tmp_path / "notes.txt"))
+
+
+def test_more_vectors_than_words_may_begin_with_those_of_special_words(tmp_path: Path) -> None:
+    words, vectors, text = words_and_texts(0)
+    special = numpy.zeros((2, vectors.shape[1]))
+    assert misplaced(tmp_path, words, numpy.concatenate([special, vectors]), text) is None

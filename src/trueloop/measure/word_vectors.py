@@ -236,21 +236,23 @@ def misplaced_words(listed: WordList, vectors: Floats, words: Words) -> Misplace
     usual = max(float(numpy.median(sizes)), 1e-9)
     rows = rows / numpy.maximum(sizes / LONGEST, usual)  # one long vector must not decide
     statistics = list(_statistics(rows, words, [listed.words[i] for i in words.chosen]))
-    used = listed.rows[words.chosen]
+    # More vectors than words: a script may keep the first rows for padding and unknown words, whatever the list says.
+    last = len(vectors) - 1 - int(listed.rows.max())
+    used = [listed.rows[words.chosen] + special for special in range(last + 1)]
     by_row = numpy.argsort(listed.rows)
     in_order = [listed.words[index] for index in by_row]
     others = {label: order[numpy.argsort(by_row)][words.chosen] for label, order in _family(in_order).items()}
     size = len(words.chosen)
     wrapped = [_of_first(statistic, size) for statistic in statistics]
     everywhere = {label: _with_rest(order, len(vectors)) for label, order in others.items()}
-    found = better_order(wrapped, [_with_rest(used, len(vectors))], everywhere)
+    found = better_order(wrapped, [_with_rest(order, len(vectors)) for order in used], everywhere)
     if found is not None:
         return MisplacedWords(found, ABOUT[found.statistic])
     if words.reliable < RELIABLE or not _structured(rows):
         return None
     for statistic in wrapped:
         middle, deviation = spread(statistic, len(vectors))
-        if deviation and (statistic(used) - middle) / deviation > SURELY_NOT:
+        if deviation and (max(map(statistic, used)) - middle) / deviation > SURELY_NOT:
             return None
     return MisplacedWords(None, "")
 
