@@ -24,6 +24,7 @@ MOST_ROWS: Final = 80
 MOST_FILES: Final = 12
 MOST_PICTURES: Final = 4  # arrays that a file is tried with
 SMALLEST: Final = 12  # pixels of a picture
+LARGEST: Final = 2**31  # of a coordinate in pixels
 CHANNELS: Final = 4
 STEEP: Final = 1.3  # times the mean change from pixel to pixel
 BETTER: Final = 0.75  # of the pictures: the reading fits better than each other one
@@ -45,8 +46,8 @@ def box_format(boxes: Floats, pictures: NDArray[numpy.generic]) -> BoxFormat | N
     """The reading that fits [n, 4] and their pictures [n, H, W], if one clearly does."""
     step = -(-len(boxes) // MOST_ROWS)
     boxes, shown = boxes[::step], _gray(pictures[::step])
-    if len(boxes) < LEAST or not numpy.isfinite(boxes).all() or min(shown.shape[1:]) < SMALLEST:
-        return None
+    if len(boxes) < LEAST or not (numpy.abs(boxes) < LARGEST).all() or min(shown.shape[1:]) < SMALLEST:
+        return None  # also with NaN
     across = _smooth(numpy.abs(numpy.diff(shown, axis=2)), 2), _smooth(numpy.abs(numpy.diff(shown, axis=1)), 1)
     mean = (across[0].mean((1, 2)) + across[1].mean((1, 2))) / 2
     usable = mean > 0

@@ -1,6 +1,6 @@
 """The numbers that a dataset object holds for each of its samples, in its own order; no sample is read through it."""
 
-from collections.abc import Iterator, Mapping, Sized
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from itertools import islice
 from typing import Any, Final
 
@@ -40,11 +40,11 @@ def _of_subset(dataset: Subset[Any], rows: int) -> list[Tensor]:
 
 def _parts(value: Any, rows: int) -> Iterator[Any]:
     """The value, or what it consists of: tensors of a list or mapping, columns of a table."""
-    if isinstance(value, Mapping):
+    if type(value) is dict:  # a mapping of the user's runs code of the user's
         yield from value.values()
     elif isinstance(value, (list, tuple)) and len(value) != rows:
         yield from value
-    elif type(value).__name__ == "DataFrame":
+    elif _is_pandas(value, "DataFrame"):
         yield from (value[name] for name in value.columns)
     else:
         yield value
@@ -62,8 +62,8 @@ def _of_items(items: Any, rows: int) -> Iterator[Tensor]:
         except (KeyError, IndexError):
             continue
         numbers = [number.item() if is_plain(number) and number.numel() == 1 else number for number in numbers]
-        if all(isinstance(number, (int, float, np.number)) for number in numbers):
-            yield torch.tensor([float(number) for number in numbers], dtype=torch.float64)
+        if (column := _numbers(numbers)) is not None:
+            yield column
 
 
 def _column(value: Any, rows: int) -> Tensor | None:
@@ -71,10 +71,23 @@ def _column(value: Any, rows: int) -> Tensor | None:
         fit = value.shape in ((rows,), (rows, 1)) and value.is_cpu and is_readable(value)
         return value.detach().double().reshape(-1) if fit else None
     if isinstance(value, (list, tuple)) and len(value) == rows:
-        if not all(isinstance(number, (int, float, np.number)) for number in value):
-            return None
-        return torch.tensor([float(number) for number in value], dtype=torch.float64)
-    held = getattr(value, "to_numpy", lambda: value)() if getattr(value, "shape", None) == (rows,) else value
+        return _numbers(value)
+    held = value.to_numpy() if _is_pandas(value, "Series") else value
     if not isinstance(held, np.ndarray) or held.shape not in ((rows,), (rows, 1)) or held.dtype.kind not in "biuf":
         return None
     return torch.from_numpy(held.astype(np.float64).reshape(-1))
+
+
+def _numbers(values: Sequence[Any]) -> Tensor | None:
+    """None: something is not a number, or too large for one."""
+    if not all(isinstance(value, (int, float, np.integer, np.floating)) for value in values):
+        return None
+    try:
+        return torch.tensor([float(value) for value in values], dtype=torch.float64)
+    except OverflowError:
+        return None
+
+
+def _is_pandas(value: Any, kind: str) -> bool:
+    """By its type alone: reading an attribute of an object of the user's may run code of the user's."""
+    return type(value).__name__ == kind and type(value).__module__.partition(".")[0] == "pandas"

@@ -60,7 +60,7 @@ class StateDictTap(Tap):
 
     def _wrap_load(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def load_state_dict(module: nn.Module, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
-            if self._quiet():
+            if self._quiet() or not _is_state(state_dict):
                 return original(module, state_dict, *args, **kwargs)
             strict = bool(args[0] if args else kwargs.get("strict", True))
             self.bus.publish("state_loading", StateLoad(module, state_dict, here(2), is_direct(), strict))
@@ -101,3 +101,8 @@ class StateDictTap(Tap):
             return result
 
         return restore
+
+
+def _is_state(state: object) -> bool:
+    """Otherwise torch refuses it: a path, a model, an optimizer's state with numbers for names."""
+    return isinstance(state, Mapping) and all(isinstance(name, str) for name in state)

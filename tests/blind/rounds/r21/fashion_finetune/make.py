@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import nn
 
-ROOT = os.path.join(os.environ.get("TRUELOOP_DATA", "/work/shared/data"), "fashion-mnist")
+ROOT = os.path.join(os.environ["TRUELOOP_DATA"], "fashion-mnist")
 
 
 def images(n):

@@ -6,7 +6,7 @@ import time
 import torch
 import torch.nn as nn
 
-ROOT = os.environ.get("TRUELOOP_DATA", "/work/shared/data")
+ROOT = os.environ["TRUELOOP_DATA"]
 
 config = {
     "chars": 150_000,
