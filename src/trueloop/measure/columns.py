@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from trueloop.event import Column, Repeated
+from trueloop.measure.correlation import correlation
 
 __all__ = ["as_table", "column_facts", "is_noise"]
 
@@ -74,7 +75,7 @@ def _column(values: Tensor, targets: Tensor | None, classes: bool) -> Column:
             facts["pinned"] = _pinned(values, targets)
             facts["by_default"] = _by_default(values, targets)
         else:
-            facts["correlation"] = _correlation(values, targets)
+            facts["correlation"] = correlation(values, targets)
     return Column(
         mean=values.mean().item(),
         deviation=values.std(correction=0).item(),
@@ -164,9 +165,3 @@ def _by_default(values: Tensor, targets: Tensor) -> float | None:
     usual = values == found[counts.argmax()]
     right = sum(int(torch.unique(targets[side], return_counts=True)[1].max()) for side in (usual, ~usual))
     return right / len(values)
-
-
-def _correlation(values: Tensor, targets: Tensor) -> float:
-    one, other = values - values.mean(), targets - targets.mean()
-    norm = one.norm() * other.norm()
-    return 0.0 if norm == 0 else (one @ other / norm).item()

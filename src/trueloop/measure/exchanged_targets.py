@@ -5,6 +5,8 @@ from typing import Final, NamedTuple
 import torch
 from torch import Tensor
 
+from trueloop.measure.correlation import correlation
+
 __all__ = ["Exchanged", "exchanged"]
 
 ROWS: Final = 100  # in each phase
@@ -44,7 +46,7 @@ def exchanged(trained: tuple[Tensor, Tensor] | None, evaluated: tuple[Tensor, Te
     if not all(bool(t.isfinite().all()) for t in (targets, outputs, truth)):
         return None
     columns = [column for column in range(width) if len(torch.unique(truth[:, column])) > ROWS // 4]  # amounts
-    learned = [column for column in columns if _correlation(outputs[:, column], truth[:, column]) >= LEARNED]
+    learned = [column for column in columns if correlation(outputs[:, column], truth[:, column]) >= LEARNED]
     if len(columns) < 2 or len(learned) < max(1, LEAST_LEARNED * len(columns)):
         return None
     found = [_pair(low, high, targets, outputs, truth) for low in columns for high in columns if low != high]
@@ -69,9 +71,3 @@ def _one_scale(trained: Tensor, evaluated: Tensor) -> bool:
     spread, other = trained.std().item(), evaluated.std().item()
     apart = abs(trained.mean().item() - evaluated.mean().item())
     return spread > 0 and apart <= SAME_MEAN * spread and 1 / SAME_SPREAD <= other / spread <= SAME_SPREAD
-
-
-def _correlation(one: Tensor, other: Tensor) -> float:
-    one, other = one - one.mean(), other - other.mean()
-    product: float = ((one @ other) / (one.norm() * other.norm()).clamp_min(1e-12)).item()
-    return product

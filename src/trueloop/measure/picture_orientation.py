@@ -6,6 +6,8 @@ from typing import Final, NamedTuple
 import numpy
 from numpy.typing import NDArray
 
+from trueloop.measure.correlation import correlation_of_arrays
+
 __all__ = ["Turned", "turned"]
 
 LEAST: Final = 50  # pictures
@@ -42,14 +44,14 @@ def turned(first: NDArray[numpy.generic], second: NDArray[numpy.generic]) -> Tur
     if a is None or b is None or min(a.shape[:2]) < SMALLEST or not (a.std() and b.std()):
         return None
     if a.shape[2] == 3:
-        colors = _correlation(a.mean((0, 1)), b.mean((0, 1)))
+        colors = correlation_of_arrays(a.mean((0, 1)), b.mean((0, 1)))
         if colors < 0 and _channels_apart(a, b):
             return Turned("with their channels in reverse order", colors, -colors)
-    before = _correlation(a.mean(2), b.mean(2))
+    before = correlation_of_arrays(a.mean(2), b.mean(2))
     if before >= DIFFERENT:
         return None
     pictures = {name: turn(a.mean(2)) for name, turn in _TURNS.items()}
-    after = {name: _correlation(p, b.mean(2)) for name, p in pictures.items() if p.shape == b.shape[:2]}
+    after = {name: correlation_of_arrays(p, b.mean(2)) for name, p in pictures.items() if p.shape == b.shape[:2]}
     best = max(after, key=lambda name: after[name])
     return Turned(best, before, after[best]) if after[best] >= ALIKE else None
 
@@ -69,7 +71,3 @@ def _mean(pictures: NDArray[numpy.generic]) -> Floats | None:
     if mean.ndim != 3:
         return None
     return mean if mean.shape[2] <= 4 else mean.transpose(1, 2, 0) if mean.shape[0] <= 4 else None
-
-
-def _correlation(a: Floats, b: Floats) -> float:
-    return float(numpy.corrcoef(a.ravel(), b.ravel())[0, 1]) if a.std() and b.std() else 0.0

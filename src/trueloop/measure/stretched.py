@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import avg_pool1d
 
+from trueloop.measure.correlation import correlation
 from trueloop.measure.tables import Table
 
 __all__ = ["Stretch", "indicators", "stretch", "stretchable", "stretched_arrays"]
@@ -88,13 +89,13 @@ def _compared(rows: Tensor, targets: Tensor, others: Tensor, there: Tensor) -> t
     if not bool(shared.any()):
         return None
     one, other = _weights(rows, targets[:, shared]), _weights(others, there[:, shared])
-    used = _correlation(one, other)
+    used = correlation(one, other)
     if used > APART:
         return None
     fits = {}
     for factor in FACTORS:
-        fits[factor] = max(_correlation(*_stretched(one, other, factor, at)) for at in (0.0, 0.5))
-        fits[1 / factor] = max(_correlation(*_stretched(other, one, factor, at)) for at in (0.0, 0.5))
+        fits[factor] = max(correlation(*_stretched(one, other, factor, at)) for at in (0.0, 0.5))
+        fits[1 / factor] = max(correlation(*_stretched(other, one, factor, at)) for at in (0.0, 0.5))
     best = max(fits, key=lambda factor: fits[factor])
     if fits[best] < FITS or min(_reliable(rows, targets[:, shared]), _reliable(others, there[:, shared])) < RELIABLE:
         return None
@@ -111,7 +112,7 @@ def _weights(rows: Tensor, targets: Tensor) -> Weights:
 
 
 def _reliable(rows: Tensor, targets: Tensor) -> float:
-    return _correlation(_weights(rows[::2], targets[::2]), _weights(rows[1::2], targets[1::2]))
+    return correlation(_weights(rows[::2], targets[::2]), _weights(rows[1::2], targets[1::2]))
 
 
 def _stretched(one: Weights, other: Weights, factor: float, at: float) -> tuple[Weights, Weights]:
@@ -124,12 +125,6 @@ def _stretched(one: Weights, other: Weights, factor: float, at: float) -> tuple[
     part = (places - low).double()
     high = (low + 1).clamp_max(one.shape[1] - 1)
     return one[:, :count], other[:, low] * (1 - part) + other[:, high] * part
-
-
-def _correlation(one: Weights, other: Weights) -> float:
-    a, b = (each - each.mean() for each in (one, other))
-    norm = a.norm() * b.norm()
-    return (a * b).sum().item() / norm.item() if norm > 0 else 0.0
 
 
 def stretched_arrays(first: Table, second: Table) -> tuple[str, Stretch] | None:

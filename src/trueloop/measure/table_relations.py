@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 import numpy
 from numpy.typing import NDArray
 
+from trueloop.measure.correlation import correlation_of_arrays
 from trueloop.measure.table_differences import Difference
 from trueloop.measure.tables import Table
 
@@ -109,7 +110,8 @@ def _is_another_space(a: Floats, b: Floats) -> bool:
         inside = min(_crossed(x, y), _crossed(u, v))
         if inside >= RELATED:
             related += 1
-            differing += max(_correlation(u @ _fit(x, y), v), _correlation(x @ _fit(u, v), y)) < inside / 2
+            across = correlation_of_arrays(u @ _fit(x, y), v), correlation_of_arrays(x @ _fit(u, v), y)
+            differing += max(across) < inside / 2
     return related > 0 and differing >= related / 2
 
 
@@ -121,7 +123,7 @@ def _relation(name: str, a: Floats, b: Floats, index: int, comparable: bool) -> 
     inside = (_crossed(x, y), _crossed(u, v))
     if max(inside) < RELATED:
         return None
-    across = (_correlation(u @ _fit(x, y), v), _correlation(x @ _fit(u, v), y))
+    across = (correlation_of_arrays(u @ _fit(x, y), v), correlation_of_arrays(x @ _fit(u, v), y))
     if min(inside) >= max(RELATED, _by_chance(x, y), _by_chance(u, v)) and max(across) <= TURNED:
         return Relation("inverted", name, inside, across)
     if not comparable or max(inside) < STRONGLY or min(inside) > NOTHING or min(len(a), len(b)) < ENOUGH:
@@ -171,7 +173,7 @@ def _is_measured(values: Floats) -> bool:
     """It varies, and its rows are independent: no counter, and no series."""
     if not numpy.isfinite(values).all() or values.std() == 0 or _counts(values):
         return False
-    return abs(_correlation(values[1:], values[:-1])) < INDEPENDENT
+    return abs(correlation_of_arrays(values[1:], values[:-1])) < INDEPENDENT
 
 
 def _moved(x: Floats, y: Floats, by: int) -> tuple[Floats, Floats]:
@@ -205,7 +207,7 @@ def _leaks(names: list[str], values: Floats, others: Floats, a: Floats, b: Float
         if not (_is_label(values[:, index]) and _is_label(others[:, index])):
             continue
         pairs = {
-            other: (abs(_correlation(a[:, i], a[:, index])), abs(_correlation(b[:, i], b[:, index])))
+            other: (abs(correlation_of_arrays(a[:, i], a[:, index])), abs(correlation_of_arrays(b[:, i], b[:, index])))
             for i, other in enumerate(names)
             if i != index
         }
@@ -256,19 +258,13 @@ def _by_chance(x: Floats, y: Floats) -> float:
 
 
 def _with_next(values: Floats) -> float:
-    return _correlation(values[:-1], values[1:])
+    return correlation_of_arrays(values[:-1], values[1:])
 
 
 def _crossed(x: Floats, y: Floats) -> float:
     half = numpy.arange(len(x)) % 2 == 0
     parts = ((half, ~half), (~half, half))
-    return sum(_correlation(x[there] @ _fit(x[here], y[here]), y[there]) for here, there in parts) / 2
-
-
-def _correlation(a: Floats, b: Floats) -> float:
-    if a.std() == 0 or b.std() == 0:
-        return 0.0
-    return float(numpy.corrcoef(a, b)[0, 1])
+    return sum(correlation_of_arrays(x[there] @ _fit(x[here], y[here]), y[there]) for here, there in parts) / 2
 
 
 def _counts(values: Floats) -> bool:

@@ -11,6 +11,7 @@ from typing import Final
 import numpy
 from numpy.typing import NDArray
 
+from trueloop.measure.correlation import correlation_of_arrays
 from trueloop.measure.distributions import distance
 from trueloop.measure.table_differences import Difference, mostly
 from trueloop.measure.tables import Table
@@ -70,7 +71,7 @@ def in_two_units(values: Floats, others: Floats, further: Iterable[Floats | None
 
 def _fits(x: Floats, y: Floats, raw: Floats, converted: Floats, target: Floats) -> bool:
     """Whether y follows from x in the second file as in the first, if x is converted, and not otherwise."""
-    if min(abs(_correlation(x, y)), abs(_correlation(converted, target))) < RELATED:
+    if min(abs(correlation_of_arrays(x, y)), abs(correlation_of_arrays(converted, target))) < RELATED:
         return False
     middle, spread = x.mean(), x.std()
     curve = numpy.polyfit((x - middle) / spread, y, 2)
@@ -97,7 +98,3 @@ def _columns(table: Table, names: list[str], rows: Rows | None) -> dict[str, Flo
 
 def _apart(a: Floats, b: Floats) -> float:
     return float(distance(a, b) * numpy.sqrt(len(a) * len(b) / (len(a) + len(b))))
-
-
-def _correlation(a: Floats, b: Floats) -> float:
-    return float(numpy.corrcoef(a, b)[0, 1]) if a.std() and b.std() else 0.0
