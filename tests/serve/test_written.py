@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,20 @@ def test_torch_alone_needs_no_other_package_and_options_are_kept() -> None:
     assert '"--connections", "1000", "--per-client", "500"' in text
     assert "\nRUN evil" not in text
     assert "docker build -t a-b-run-evil ." in text
+
+
+def test_only_the_runtime_of_its_target_is_installed() -> None:
+    """pip executes code of what it installs: a stranger's artifact may name any package."""
+    text = dockerfile_of(artifact(runtime={"package": "evil", "version": "1.0"}), Limits())
+    assert "evil" not in text
+    assert '    "torch==2.13.0" "onnxruntime==1.0" "$TRUELOOP"' in text
+
+
+@pytest.mark.parametrize("name", ["syntax=evil/image", "escape=`", "check=skip=all", " syntax = evil/image"])
+def test_a_name_is_no_directive_of_the_builder(name: str) -> None:
+    """`# syntax=IMAGE` on the first line makes BuildKit run IMAGE."""
+    first = dockerfile_of(artifact(name=name), Limits()).splitlines()[0]
+    assert not re.match(r"#\s*[A-Za-z][A-Za-z0-9]*\s*=", first)
 
 
 def test_a_limit_on_latency_is_written_too() -> None:

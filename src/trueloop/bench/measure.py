@@ -5,7 +5,6 @@ import os
 import platform
 import select
 import subprocess
-import sys
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -15,6 +14,7 @@ from typing import IO, Any, Final, final
 
 from trueloop.bench.form import FormSpec
 from trueloop.results.bench import Bench, Form, Pace
+from trueloop.usercode.child_python import child_python
 
 __all__ = ["ROUNDS", "SECONDS", "FormFailed", "FormHost", "WorkerProcess", "bench", "machine"]
 
@@ -52,7 +52,7 @@ class WorkerProcess(FormHost):
         self.errors: IO[bytes] = tempfile.TemporaryFile(prefix="trueloop-bench-")  # noqa: SIM115 - see close
         names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS") if threads else ()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "trueloop.bench.worker"],
+            child_python("-m", "trueloop.bench.worker"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.errors,

@@ -20,6 +20,7 @@ from trueloop.cli.serve import KEY, add_limits, limits_of, not_a_run
 from trueloop.errors import MissingExtra, Misuse
 from trueloop.results.check import ExitCode
 from trueloop.results.document import Document, Facts, Part, Text
+from trueloop.usercode.child_python import child_python
 
 if TYPE_CHECKING:
     from trueloop.serve.client import Address
@@ -156,7 +157,7 @@ def _server(options: argparse.Namespace, *, batching: bool) -> Iterator[Address]
         "--per-client": f"{options.per_client}",
     }
     words = [word for name, value in values.items() if value for word in (name, value)]
-    command = [sys.executable, "-m", "trueloop", "serve", options.where, "--port", "0", *words]
+    command = child_python("-m", "trueloop", "serve", options.where, "--port", "0", *words)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

@@ -21,6 +21,7 @@ import numpy as np
 from trueloop.errors import MissingExtra, TrueloopError
 from trueloop.export.exporter import Array
 from trueloop.trust.made_here import TRUST
+from trueloop.usercode.child_python import child_python
 
 __all__ = ["RuntimeFailure", "run_in_subprocess"]
 
@@ -41,7 +42,7 @@ def run_in_subprocess(folder: Path, batches: Sequence[Sequence[Array]], device: 
     with TemporaryDirectory(prefix="trueloop-export-") as scratch:
         exchange = Path(scratch)
         _save(exchange / "inputs.npz", batches)
-        command = [sys.executable, "-m", __name__, str(folder), str(exchange), device]
+        command = child_python("-m", __name__, str(folder), str(exchange), device)
         try:
             own = {**os.environ, TRUST: "1"}  # whoever calls this has just written it, also without a key to stamp it
             done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=PATIENCE, env=own)

@@ -10,6 +10,7 @@ from typing import Final
 
 from trueloop import __version__
 from trueloop.errors import CannotSave, Misuse
+from trueloop.export.catalogue import find_exporter
 from trueloop.results.artifact import FILE, Artifact, Port
 from trueloop.serve.limits import Limits
 from trueloop.trust.artifacts import CARRY_CODE, is_own
@@ -21,7 +22,8 @@ LABELS: Final = "labels.txt"
 PYTHON: Final = "3.12"
 EXTRAS: Final[Mapping[str, str]] = {"onnx": "serve,onnx", "executorch": "serve,executorch"}
 """Target -> extras of trueloop; other targets only need torch."""
-TEMPLATE: Final = """# {name} as {target}, served by trueloop. Made by `trueloop serve --write docker`.
+# The first comment begins with a word of ours: `# syntax=IMAGE`, by a stranger's name, would make BuildKit run IMAGE.
+TEMPLATE: Final = """# Made by `trueloop serve --write docker`: {name} as {target}, served by trueloop.
 #   docker build -t {tag} .
 #   docker run -p 127.0.0.1:8000:8000 -e TRUELOOP_API_KEY=... {tag}
 FROM python:{python}-slim
@@ -124,7 +126,7 @@ def image_of(artifact: Artifact) -> str:
 
 
 def dockerfile_of(artifact: Artifact, limits: Limits) -> str:
-    runtime = artifact.runtime
+    package = find_exporter(artifact.target).runtime  # never a package that the artifact names: pip would run its code
     options = {
         "--batch": str(limits.batch),
         "--wait": f"{limits.wait * 1e3:g}ms",
@@ -146,6 +148,6 @@ def dockerfile_of(artifact: Artifact, limits: Limits) -> str:
         extras=EXTRAS.get(artifact.target, "serve"),
         version=__version__,
         torch=artifact.versions["torch"].partition("+")[0],
-        runtime=f'"{runtime["package"]}=={runtime["version"]}" ' if runtime["package"] != "torch" else "",
+        runtime=f'"{package}=={artifact.runtime["version"]}" ' if package != "torch" else "",
         options=", ".join(f'"{word}"' for word in (*trust, *(each for pair in options.items() for each in pair))),
     )

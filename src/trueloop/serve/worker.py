@@ -15,6 +15,7 @@ from typing import Any, Final, final
 from trueloop.errors import BadArtifact, TrueloopError
 from trueloop.export.confined_runner import ConfinedRunner
 from trueloop.export.exporter import Array, Runner
+from trueloop.usercode.child_python import child_python
 
 __all__ = ["ModelFailed", "WorkerLost", "WorkerRunner", "open_here", "work"]
 
@@ -72,7 +73,7 @@ class WorkerRunner(Runner):
         self.pipe, theirs = Pipe()
         paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
         self.process = subprocess.Popen(
-            [sys.executable, "-c", CODE, str(theirs.fileno())],
+            child_python("-c", CODE, str(theirs.fileno())),
             pass_fds=[theirs.fileno()],
             start_new_session=True,  # Ctrl-C is for the server, which still needs it
             stdin=subprocess.DEVNULL,
