@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as numpy_package
 import pytest
 import torch
 from torch import Tensor, nn
@@ -65,7 +66,50 @@ def written(model: nn.Module, images: Tensor, scores: Tensor) -> Tensor:
     return scores + 1 if sums[0] > 0 else scores  # read
 
 
-@pytest.mark.parametrize("change", [branch, assertion, item, rows, numpy, index, written])
+def selected(model: nn.Module, images: Tensor, scores: Tensor) -> Tensor:
+    found = images[(images > 0) & (images < 0.5)] * 2
+    return scores if found.shape[0] != 1000 else -scores  # read
+
+
+def length(model: nn.Module, images: Tensor, scores: Tensor) -> Tensor:
+    return scores if len(images[images == 300]) == 0 else -scores  # read
+
+
+def counted(model: nn.Module, images: Tensor, scores: Tensor) -> Tensor:
+    values: Tensor = torch.unique(images)
+    return scores / max(1, values.numel())  # read
+
+
+def unpacked(model: nn.Module, images: Tensor, scores: Tensor) -> Tensor:
+    (count,) = torch.masked_select(images, images > 0).size()
+    return scores + sum(range(count)) * 0  # read
+
+
+def looped(model: nn.Module, images: Tensor, scores: Tensor) -> Tensor:
+    for place in images.nonzero():  # read
+        scores = scores + place.sum() * 0
+    return scores
+
+
+def cut(model: nn.Module, images: Tensor, scores: Tensor) -> Tensor:
+    longest = (images[:, 0, 0] > 0).sum(1).max()
+    part = images[:, 0, 0, :longest]
+    return scores if part.shape[1] != 1000 else -scores  # read
+
+
+def ranged(model: nn.Module, images: Tensor, scores: Tensor) -> Tensor:
+    return scores if len(torch.arange((images > 0).sum())) != 1000 else -scores  # type: ignore[call-overload] # read
+
+
+def shared(model: nn.Module, images: Tensor, scores: Tensor) -> Tensor:
+    return scores + int(numpy_package.from_dlpack(images).sum()) * 0  # read
+
+
+READS = [branch, assertion, item, rows, numpy, index, written]
+READS += [selected, length, counted, unpacked, looped, cut, ranged, shared]
+
+
+@pytest.mark.parametrize("change", READS)
 def test_a_value_that_the_inputs_decide_is_refused_at_its_line(
     tmp_path: Path, change: Callable[[nn.Module, Tensor, Tensor], Tensor]
 ) -> None:
@@ -102,7 +146,18 @@ def where(model: nn.Module, images: Tensor, scores: Tensor) -> Tensor:
     return torch.where(scores > 0, scores, scores.exp() - 1)
 
 
-@pytest.mark.parametrize("change", [sizes, weights, made, where])
+def selection(model: nn.Module, images: Tensor, scores: Tensor) -> Tensor:
+    """What is selected may be computed with: only its size is a value of the inputs."""
+    chosen = images[images > 0].float() * 2
+    doubled = images.float()
+    doubled[images > 0] = chosen
+    assert doubled.shape[0] == len(images)
+    places = torch.arange(chosen.size(0)) * 0
+    left, _ = images.flatten(1)[images.flatten(1)[:, 0] >= -1][:, :2].unbind(-1)
+    return scores + doubled.mean() * 0 + places.sum() + left.sum() * 0
+
+
+@pytest.mark.parametrize("change", [sizes, weights, made, where, selection])
 def test_sizes_weights_and_constants_may_be_read(
     tmp_path: Path, change: Callable[[nn.Module, Tensor, Tensor], Tensor]
 ) -> None:

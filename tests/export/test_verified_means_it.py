@@ -19,10 +19,11 @@ from trueloop.export.beyond_data import MANY, inputs_beyond_data
 from trueloop.export.compare import Comparison
 from trueloop.export.export_model import export_model
 from trueloop.export.pt2 import Pt2
+from trueloop.export.rounding import RoundedModel
 from trueloop.export.subprocess_runner import RuntimeFailure
 from trueloop.export.torchscript import Torchscript
 from trueloop.export.trained_model import TrainedModel
-from trueloop.export.verify import _changed_metrics, verify
+from trueloop.export.verify import _Batch, _changed_metrics, _differs_beyond, verify
 from trueloop.results.artifact import OWN, Port, Verification, prediction_of
 
 Runtime = Callable[[Tensor, Tensor], Tensor]
@@ -99,6 +100,61 @@ def test_small_logits_with_flipped_signs_fail_though_every_one_is_a_tie(monkeypa
 
     with pytest.raises(CannotExport, match=r"times the largest value of its output"):
         verified(monkeypatch, subject(small), lambda _, outputs: -outputs, IMAGES)
+
+
+def test_small_outputs_with_flipped_signs_beyond_the_data_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(CannotExport, match=r"highest values \(inputs \[7, 3\]\): a difference is 2 times the largest"):
+        verified(
+            monkeypatch,
+            quantities(1e-7),
+            lambda rows, outputs: -outputs if bool((rows == rows.max()).all()) else outputs,
+            ROWS,
+        )
+
+
+def test_an_output_that_vanishes_beyond_the_data_is_held_against_its_size_on_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A probability of 1e-20 may be 1.1e-20 in a different runtime."""
+    made = verified(
+        monkeypatch, quantities(1.0), lambda rows, outputs: outputs if bool(rows.any()) else outputs + 1e-20, ROWS
+    )
+    assert made.passed
+
+
+class Decides(nn.Module):
+    """A whole number for each sample."""
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return rows.argmax(1)
+
+
+@pytest.mark.parametrize(("turned", "fails"), [(1, True), (0, False)])
+def test_decisions_that_differ_beyond_the_data_fail(turned: int, fails: bool) -> None:
+    rows = torch.eye(3).repeat(2, 1)
+    program = quantities(1.0).program()
+    program.model = Decides()
+    ours = rows.argmax(1)
+    batch = _Batch((rows,), (ours,), None, counted=False, raw=(rows,), beyond="extreme values")
+    compared = Comparison(OWN, 1e-4)
+    said = _differs_beyond(batch, [ours + turned], compared, 1e-3, RoundedModel(program))
+    assert said == ("extreme values (inputs [6, 3]): 100% of the values of output 1 differ" if fails else "")
+
+
+@pytest.mark.parametrize("dimension", [1, 2])
+def test_quantities_may_lie_along_any_dimension(dimension: int) -> None:
+    ours = torch.tensor([1e4, 1e-5]).movedim(0, -1).expand(5, 3, 2).movedim(-1, dimension)
+    theirs = ours * torch.tensor([1.0, -1.0]).movedim(0, -1).expand(5, 3, 2).movedim(-1, dimension)
+    compared = Comparison("regression", 1e-4)
+    compared.add([ours], [theirs], counted=True)
+    assert compared.relative_error() == pytest.approx(2)
+
+
+def test_a_shorter_sequence_does_not_hide_the_differences_of_longer_ones() -> None:
+    compared = Comparison("regression", 1e-4)
+    compared.add([torch.full((4, 6), 1e-5)], [torch.full((4, 6), -1e-5)], counted=True)
+    compared.add([torch.full((4, 3), 1e-5)], [torch.full((4, 3), 1e-5)], counted=False)
+    assert compared.relative_error() == pytest.approx(2)
 
 
 class Cancelling(nn.Module):

@@ -36,6 +36,11 @@ def _differences(ours: Tensor, theirs: Tensor) -> Tensor:
     return (a - b).abs().masked_fill(same, 0.0).nan_to_num(math.inf, math.inf)
 
 
+def _largest_along(tensor: Tensor, dimension: int) -> Tensor:
+    """The largest value of each index of a dimension; of all elements for dimension 0."""
+    return tensor.movedim(dimension, -1).flatten(0, -2).amax(0) if dimension else tensor.amax()[None]
+
+
 def largest_in(tensor: Tensor) -> float:
     """The largest absolute value among the finite ones."""
     finite = tensor.double().abs()
@@ -58,6 +63,10 @@ def predictions(task: str, output: Tensor) -> tuple[Tensor, Tensor] | None:
             return None
 
 
+Column = tuple[int, int, int]
+"""Number of an output, a dimension of it, and the size of that dimension: sequences have several lengths."""
+
+
 @final
 @dataclass
 class Comparison:
@@ -72,9 +81,9 @@ class Comparison:
     predicted: int = 0  # Predictions that were counted
     worst: int = -1  # Index of the batch with the largest difference
     seen: int = 0
-    columns: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
-    """Output -> largest difference and largest value of each of its columns. Quantities have a unit each; all other
-    outputs are one column."""
+    columns: dict[Column, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    """Largest difference and largest value of each column of an output. Quantities may have a unit each, along any of
+    their dimensions; all other outputs are one column."""
 
     def add(self, ours: Sequence[Tensor], theirs: Sequence[Tensor], *, counted: bool) -> None:
         """`counted`: count its predictions; those of a truncated sequence are only compared as numbers."""
@@ -100,20 +109,26 @@ class Comparison:
     def _add_columns(self, at: int, ours: Tensor, theirs: Tensor) -> None:
         if ours.shape != theirs.shape or not ours.is_floating_point() or not ours.numel():
             return  # whole numbers are equal or not
-        width = ours.shape[1] if self.task in QUANTITIES and ours.dim() == 2 else 1
-        errors = _differences(ours, theirs).reshape(-1, width).amax(0)
-        largest = ours.double().abs().nan_to_num(0.0, 0.0).reshape(-1, width).amax(0)
-        before = self.columns.get(at)
-        if before is not None and len(before[0]) == width:
-            errors, largest = torch.maximum(errors, before[0]), torch.maximum(largest, before[1])
-        self.columns[at] = errors, largest
+        differences, values = _differences(ours, theirs), ours.double().abs().nan_to_num(0.0, 0.0)
+        for dimension in range(1, ours.dim()) if self.task in QUANTITIES and ours.dim() > 1 else (0,):
+            column = (at, dimension, ours.shape[dimension] if dimension else 1)
+            errors, largest = _largest_along(differences, dimension), _largest_along(values, dimension)
+            if column in self.columns:
+                before = self.columns[column]
+                errors, largest = torch.maximum(errors, before[0]), torch.maximum(largest, before[1])
+            self.columns[column] = errors, largest
+
+    def without_differences(self) -> Comparison:
+        """For inputs beyond the data: it knows how large the outputs are, and no difference yet."""
+        columns = {column: (torch.zeros_like(errors), largest) for column, (errors, largest) in self.columns.items()}
+        return Comparison(self.task, self.tolerance, columns=columns)
 
     def relative_error(self, rounding: Comparison | None = None) -> float:
         """The largest difference of a column, as a share of its largest value. `rounding`: a comparison whose
         differences are rounding; those of a few times this size do not count."""
         found = 0.0
-        for at, (errors, largest) in self.columns.items():
-            noise = ROUNDINGS * rounding.columns[at][0] if rounding is not None else torch.zeros_like(errors)
+        for column, (errors, largest) in self.columns.items():
+            noise = ROUNDINGS * rounding.columns[column][0] if rounding is not None else torch.zeros_like(errors)
             errors = errors.masked_fill(errors <= noise, 0.0)
             shares = errors / largest.clamp(min=SMALLEST)
             found = max(found, float(shares.masked_fill(errors <= SMALLEST, 0.0).max()))

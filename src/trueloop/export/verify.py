@@ -31,6 +31,7 @@ TOLERANCE: Final = 1e-4  # For fp32 outputs: another order of summation gives 1e
 SHARE: Final = 10.0  # Relative tolerance, and that of metrics, in tolerances: 1e-3 of the largest output
 METRICS: Final = 1e-2  # The largest change of a metric, however wide the tolerance
 SAMPLES: Final = 256  # Enough for every batch size; `--samples all` takes all of them
+TURNED: Final = 0.1  # Whole numbers that may differ beyond the data: rounding turns a decision where two are equal
 BEYOND: Final = 7  # Samples of each kind of inputs beyond the data
 SIZES: Final = (1, 2, 7, 32, 64)  # Batch sizes, in this order; the last one is repeated until the samples are used up
 
@@ -75,21 +76,26 @@ def verify(
     comparison = Comparison(trained.answers, tolerance)
     ours, theirs = Metrics(trained.task), Metrics(trained.task)
     rounded = RoundedModel(program)
-    failures: list[str] = []
-    worst: _Batch | None = None
+    limit = SHARE * tolerance if relative is None else relative
+    beyond: list[tuple[_Batch, Sequence[Tensor]]] = []
     for batch, outputs in zip(batches, _run(artifact, batches, device), strict=True):
         if batch.beyond:
-            if failed := _differs_beyond(batch, outputs, tolerance, rounded):
-                failures, worst = [*failures, failed], worst or batch
+            beyond.append((batch, outputs))
             continue
         comparison.add(batch.ours, outputs, counted=batch.counted)
         if batch.counted and [a.shape for a in batch.ours] == [b.shape for b in outputs]:
             _add_metrics(ours, program, batch, batch.ours)
             _add_metrics(theirs, program, batch, outputs)
     metrics = {name: (value, theirs.values()[name]) for name, value in ours.values().items()}
-    failures[:0] = [
-        *_relative_failure(comparison, batches, tolerance if relative is None else relative / SHARE, rounded),
+    differing = {
+        failed: batch
+        for batch, outputs in beyond
+        if (failed := _differs_beyond(batch, outputs, comparison, limit, rounded))
+    }
+    failures = [
+        *_relative_failure(comparison, batches, limit, rounded),
         *_changed_metrics(metrics, comparison, tolerance, lambda: _rounded_metrics(trained, program, counted, rounded)),
+        *differing,
     ]
     made = Verification(
         split=trained.source[0],
@@ -109,7 +115,7 @@ def verify(
     )
     if not made.passed:
         differs = made.max_error > made.tolerance * made.scale or made.disagreements
-        worst = worst if worst is not None and not differs else batches[max(0, comparison.worst)]
+        worst = next(iter(differing.values())) if differing and not differs else batches[max(0, comparison.worst)]
         layer = _first_differing(trained, program, exporter, artifact, worst, tolerance, device)
         if device != "cpu":
             layer += f" ({device} sums in another order than the CPU; --tolerance allows for that.)"
@@ -151,17 +157,17 @@ def _rows_with_nan(outputs: Sequence[Tensor]) -> Tensor:
 
 
 def _relative_failure(
-    comparison: Comparison, batches: Sequence[_Batch], tolerance: float, rounded: RoundedModel
+    comparison: Comparison, batches: Sequence[_Batch], limit: float, rounded: RoundedModel
 ) -> Iterator[str]:
     """Small outputs may be wrong altogether and still be within the tolerance."""
-    if comparison.relative_error() <= SHARE * tolerance:
+    if comparison.relative_error() <= limit:
         return
-    rounding = Comparison(comparison.task, tolerance)
+    rounding = Comparison(comparison.task, comparison.tolerance)
     for batch in batches:
         if not batch.beyond:
             rounding.add(batch.ours, rounded.answer(batch.raw), counted=False)
-    if (found := comparison.relative_error(rounding)) > SHARE * tolerance:
-        yield f"a difference is {found:.3g} times the largest value of its output ({SHARE * tolerance:.3g} is allowed)"
+    if (found := comparison.relative_error(rounding)) > limit:
+        yield f"a difference is {found:.3g} times the largest value of its output ({limit:.3g} is allowed)"
 
 
 def _add_metrics(metrics: Metrics, program: Program, batch: _Batch, outputs: Sequence[Tensor]) -> None:
@@ -194,23 +200,42 @@ def _changed_metrics(
             yield f"{name} changes by {theirs - ours:+.3g} ({allowed:.3g} is allowed)"
 
 
-def _differs_beyond(batch: _Batch, outputs: Sequence[Tensor], tolerance: float, rounded: RoundedModel) -> str:
-    """A phrase, or empty. Where the model itself has no finite answer, the program needs none."""
+def _differs_beyond(
+    batch: _Batch, outputs: Sequence[Tensor], comparison: Comparison, limit: float, rounded: RoundedModel
+) -> str:
+    """A phrase, or empty. Where the model itself has no finite answer, the program needs none. A difference is held
+    against the largest output here and on the data: elsewhere an output may vanish."""
     at = f"{batch.beyond} (inputs {batch.shapes})"
     if [each.shape for each in batch.ours] != [each.shape for each in outputs]:
         return f"{at}: shapes {[list(each.shape) for each in outputs]} for {[list(each.shape) for each in batch.ours]}"
     noise: Sequence[Tensor] | None = None
+    finite: list[Tensor] = []
     for number, (ours, theirs) in enumerate(zip(batch.ours, outputs, strict=True)):
-        if not ours.is_floating_point():
-            continue  # a decision, which rounding may turn
         known = ours.isfinite()
+        finite.append(torch.where(known, theirs, ours))
+        if not ours.is_floating_point():
+            noise = rounded.answer(batch.raw) if noise is None else noise
+            if (turned := _turned(ours, theirs)) > max(TURNED, ROUNDINGS * _turned(ours, noise[number])):
+                return f"{at}: {turned:.0%} of the values of output {number + 1} differ"
+            continue
         error, scale = error_between(ours[known], theirs[known]), max(1.0, largest_in(ours))
-        if error <= tolerance * scale:
+        if error <= comparison.tolerance * scale:
             continue
         noise = rounded.answer(batch.raw) if noise is None else noise
         if error > ROUNDINGS * error_between(ours[known], noise[number][known]):
             return f"{at}: a difference of {error:.3g} where outputs reach {largest_in(ours):.3g}"
+    compared, rounding = comparison.without_differences(), comparison.without_differences()
+    compared.add(batch.ours, finite, counted=False)
+    if compared.relative_error() > limit:
+        rounding.add(batch.ours, rounded.answer(batch.raw), counted=False)
+        if (found := compared.relative_error(rounding)) > limit:
+            return f"{at}: a difference is {found:.3g} times the largest value of its output ({limit:.3g} is allowed)"
     return ""
+
+
+def _turned(ours: Tensor, theirs: Tensor) -> float:
+    """The share of decisions that differ."""
+    return float((ours != theirs).double().mean()) if ours.numel() else 0.0
 
 
 def _failure(made: Verification, artifact: Artifact, worst: _Batch) -> str:
@@ -259,8 +284,8 @@ def _beyond(
     if all((port.limit(0) or MANY) >= MANY for port in ports):
         many = trained.fetch(torch.arange(MANY) % len(trained.source[1])).inputs
         yield _batch(program, exporter, program.layouts[0].split(many), None, counted=False)
-    raw = next((batch.raw for batch in batches if len(batch.raw[0]) > 1), batches[0].raw)
-    raw = tuple(tensor[:BEYOND] for tensor in raw)
+    most = max(batches, key=lambda batch: min(BEYOND, len(batch.raw[0])))  # the first of them: of full length
+    raw = tuple(tensor[:BEYOND] for tensor in most.raw)
     for name, changed in inputs_beyond_data(raw, trained.splits.facts.vocabulary):
         yield from _if_accepted(program, exporter, changed, name)
     limits = [port.limit(1) for port in ports] if _has_length(ports) else []

@@ -20,6 +20,7 @@ from trueloop.errors import Misuse, TrueloopError
 from trueloop.export.folder import read_artifact
 from trueloop.results.artifact import Artifact
 from trueloop.trust.artifacts import is_own
+from trueloop.usercode.child_python import child_python
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,7 +41,7 @@ def samples_for_page(artifact: Artifact, count: int) -> dict[str, Any]:
     """`samples`: each the JSON of a request and its target in words; `why`: a sentence where there are none."""
     if not has_samples(artifact):
         return {"samples": [], "why": ""}
-    words = [sys.executable, "-m", __name__, str(artifact.folder), str(count)]
+    words = child_python("-m", __name__, str(artifact.folder), str(count))
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:

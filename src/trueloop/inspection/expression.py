@@ -74,7 +74,7 @@ def _steps(tree: ast.expr) -> tuple[list[Step], Any]:
             earlier = before if isinstance(before, Tensor) else None
             text = texts[-1 - number] if earlier is None else ast.unparse(each).removeprefix(BEFORE)
             steps.append(Step(text, value, _relation(earlier, version, value)))
-            version = tensor_version(value) if not value.is_inference() else 0
+            version = tensor_version(value)
     return steps, value
 
 
@@ -102,7 +102,7 @@ def _relation(before: Tensor | None, version: int, after: Tensor) -> str:
     if before is None:
         return "new storage" if view_base(after) is None else "view of a tensor inside this step"
     if after is before:
-        written = not after.is_inference() and tensor_version(after) != version
+        written = tensor_version(after) != version
         return "the same tensor, written in place" if written else "the same tensor: nothing was copied"
     if torch.strided not in (before.layout, after.layout) or before.layout != after.layout:
         return "new storage"
