@@ -98,6 +98,12 @@ def test_the_walk_ends_at_the_first_operation_and_at_a_leaf() -> None:
     assert list(through_views(x.detach())) == []
 
 
+def test_a_tensor_without_a_graph_has_no_nodes() -> None:
+    weight = torch.ones(2, requires_grad=True)
+    assert list(nodes(torch.ones(2).grad_fn)) == []
+    assert leaves_behind([torch.ones(2), weight * 2]) == {id(weight)}
+
+
 def test_leaves_behind_outputs() -> None:
     a, b, c = (nn.Parameter(torch.ones(2)) for _ in range(3))
     assert leaves_behind([a * b, (a * 2).detach()]) == {id(a), id(b)}

@@ -44,7 +44,7 @@ def _heard(use: Any) -> list[tuple[Any, ...]]:
     def work() -> list[tuple[Any, ...]]:
         listener, bus = _Listener(), Bus(lambda _: None)
         bus.subscribe([listener])
-        taps = [OptimizerTap(bus, lambda: None, lambda _: None), BackwardTap(bus)]
+        taps = [OptimizerTap(bus, lambda _: None, lambda _: None), BackwardTap(bus)]
         for tap in taps:
             tap.install()
         model = nn.Linear(2, 1)

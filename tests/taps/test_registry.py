@@ -14,6 +14,7 @@ from tests.conftest import check_script, in_child
 from trueloop.finding import Severity
 from trueloop.taps import registry
 from trueloop.taps.bus import DEEP_BACKWARDS, DEEP_STEPS, Bus, StopTheRun
+from trueloop.taps.calls import ProgramStart
 from trueloop.taps.registry import FIRST_PAUSE, FIRST_WINDOW, LONGEST_PAUSE, WINDOW, TapRegistry
 
 
@@ -96,6 +97,62 @@ def test_without_a_budget_the_first_steps_are_watched_and_with_all_of_it_every_s
         return heard, still
 
     assert in_child(work) == (["call", "step"] * 50, awake)
+
+
+def test_powers_of_two_are_watched_in_a_long_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_uses_gpu", lambda: True)
+    monkeypatch.setattr(registry, "FREE_STEPS", 64)
+    monkeypatch.setattr(TapRegistry, "overhead", 2.0)
+
+    def work() -> list[bool]:
+        loop, awake = _Loop(budget=None), []
+        for _ in range(600):
+            awake.append(loop.awake())
+            loop.run(1)
+        loop.registry.remove()
+        return awake
+
+    awake = in_child(work)
+    assert all(awake[:64])
+    assert sum(awake) < 214
+    assert awake[128]
+    assert awake[256]
+    assert awake[512]
+
+
+def test_the_cost_is_at_least_the_time_in_observers() -> None:
+    """Unwatched steps of another minute may have been slower."""
+    judged = TapRegistry(Bus(lambda _: None), 0.05, None)
+    judged._times = {True: [120] * 40, False: [130] * 40}
+    judged._spent = [20] * 40
+    assert judged.overhead == pytest.approx(0.2)
+
+
+def test_operations_that_were_due_in_a_pause_are_published_after_it() -> None:
+    def work() -> list[str]:
+        heard: list[str] = []
+
+        class Recorded:
+            def program_started(self, start: ProgramStart) -> None:
+                heard.append(f"{start.phase} {bus.step}")
+
+            def operation_ended(self, call: object) -> None:
+                """A tap without subscribers is not installed."""
+
+        bus = Bus(lambda _: None)
+        bus.subscribe([Recorded()])
+        taps = TapRegistry(bus, 1.0, None)
+        taps.install()
+        model = nn.Linear(2, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for step in range(400):
+            bus.awake = not 100 < step < 150
+            model(torch.ones(3, 2)).sum().backward()
+            optimizer.step()
+        taps.remove()
+        return heard
+
+    assert in_child(work) == ["training 0", "training 1", "training 2", "training 23", "training 150", "training 359"]
 
 
 def test_watching_that_costs_less_than_the_budget_goes_on_and_is_measured_again() -> None:

@@ -24,6 +24,7 @@ from trueloop.torch_private.dispatch import (
     operator_packet,
     operator_schema,
     pytree,
+    set_grad,
     tracing_state,
     unset_fake_temporarily,
 )
@@ -113,3 +114,13 @@ def test_only_known_frames_stand_between_a_mode_and_its_caller() -> None:
     with Mode():  # type: ignore[no-untyped-call]
         x.add(1)
     assert set(between) <= set(MODE_FRAMES)
+
+
+def test_set_grad_switches_gradients() -> None:
+    before = torch.is_grad_enabled()
+    try:
+        set_grad(False)
+        assert not torch.is_grad_enabled()
+    finally:
+        set_grad(before)
+    assert torch.is_grad_enabled() is before

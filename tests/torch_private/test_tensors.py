@@ -15,6 +15,18 @@ from trueloop.torch_private.tensors import (
 )
 
 
+def test_an_inference_tensor_has_no_version() -> None:
+    with torch.inference_mode():
+        tensor = torch.zeros(2)
+        before = tensor_version(tensor)
+        tensor.add_(1)
+    assert before == tensor_version(tensor) == 0
+
+
+def test_a_lazy_parameter_has_a_version() -> None:
+    assert tensor_version(torch.nn.UninitializedParameter()) == 0
+
+
 def test_tensor_version_counts_writes_in_place() -> None:
     tensor = torch.zeros(3)
     before = tensor_version(tensor)

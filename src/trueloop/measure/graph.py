@@ -66,8 +66,9 @@ def through_views(start: Any) -> Iterator[Any]:
 
 
 def nodes(*roots: Any, limit: int = _MOST_NODES) -> Iterator[Any]:
-    """Every node of a graph, once, leaves included."""
-    seen, waiting = set(roots), list(roots)
+    """Every node of a graph, once, leaves included. The root of a tensor without a graph is None."""
+    waiting = [root for root in roots if root is not None]
+    seen = set(waiting)
     while waiting and len(seen) < limit:
         node = waiting.pop()
         yield node
@@ -79,14 +80,13 @@ def nodes(*roots: Any, limit: int = _MOST_NODES) -> Iterator[Any]:
 
 def leaves_behind(tensors: Iterable[Tensor]) -> set[int]:
     """Identities of the leaves of the tensors' graphs: the parameters that they were computed with."""
-    roots = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
-    walk = nodes(*roots, limit=_MOST_NODES_OF_OUTPUTS)
+    walk = nodes(*(tensor.grad_fn for tensor in tensors), limit=_MOST_NODES_OF_OUTPUTS)
     return {id(node.variable) for node in walk if not node.next_functions and hasattr(node, "variable")}
 
 
 def has_lost_leaves(tensor: Tensor) -> bool:
     """Was it computed from leaves that only its graph keeps alive? No module, optimizer or variable has them."""
-    walk = nodes(tensor.grad_fn, limit=_MOST_VIEWS) if tensor.grad_fn is not None else ()
+    walk = nodes(tensor.grad_fn, limit=_MOST_VIEWS)
     found = [_references(node) for node in walk if not node.next_functions and hasattr(node, "variable")]
     return bool(found) and max(found) <= _references_to_a_lost_leaf()
 

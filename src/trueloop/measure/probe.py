@@ -71,7 +71,8 @@ def transfer(rows: Tensor, targets: Tensor, other_rows: Tensor, other_targets: T
     if len(fitted) < LEAST_ROWS or len(asked) < LEAST_ROWS // 2:
         return None
     known = numbers_of_rows(rows[fitted])
-    known, other = standardized(known, known), standardized(numbers_of_rows(other_rows[asked]), known)
+    other = standardized(numbers_of_rows(other_rows[asked]), known)
+    known = standardized(known, known)
     if classes:
         _, wanted = torch.unique(torch.cat([targets[fitted], other_targets[asked]]), return_inverse=True)
         answers = torch.nn.functional.one_hot(wanted[: len(fitted)]).double()
@@ -106,9 +107,9 @@ def numbers_of_rows(rows: Tensor) -> Tensor:
 
 
 def standardized(rows: Tensor, by: Tensor) -> Tensor:
-    """In place, as far as possible: this runs at the end of a script, beside all its memory."""
-    deviation = by.std(0)
-    scaled = (rows - by.mean(0)).div_(deviation.clamp_min(1e-9))
+    """In place, where `rows` are numbers of its own: this runs at the end of a script, beside all its memory."""
+    deviation, mean = by.std(0), by.mean(0)
+    scaled = rows.sub_(mean).div_(deviation.clamp_min(1e-9))
     return scaled.masked_fill_(~(deviation > 1e-9), 0.0).nan_to_num_(0.0).clamp_(-10, 10)
 
 
@@ -158,13 +159,22 @@ def _score(predicted: Tensor, answers: Tensor, wanted: Tensor, classes: bool) ->
 
 
 def neighbors(known: Tensor, answers: Tensor, asked: Tensor) -> Tensor:
-    nearest = torch.cdist(asked, known).topk(min(NEIGHBORS, len(known)), largest=False).indices
+    """Squared distances, each less the square of the row that asks: `cdist` would copy both tables."""
+    squares = torch.linalg.vector_norm(known, dim=1).square_()
+    nearest = torch.addmm(squares, asked, known.T, alpha=-2).topk(min(NEIGHBORS, len(known)), largest=False).indices
     weights = answers.new_zeros(len(asked), len(known)).scatter_(1, nearest, 1 / nearest.shape[1])
     return weights @ answers
 
 
 def ridge(known: Tensor, answers: Tensor, asked: Tensor) -> Tensor:
-    """Linear regression on the rows and a constant, regularized: solvable for any number of columns."""
+    """Linear regression on the rows and a constant, regularized: solvable for any number of columns.
+
+    With more columns than rows by the products of rows, which give the same and take less memory."""
+    if known.shape[1] >= len(known):
+        square = known @ known.T + 1
+        square.diagonal().add_(RIDGE * len(known))
+        answered: Tensor = (asked @ known.T + 1) @ torch.linalg.solve(square, answers)
+        return answered
     one = torch.ones(len(known), 1, dtype=known.dtype)
     left = torch.cat([known, one], 1)
     square = left.T @ left

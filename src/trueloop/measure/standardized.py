@@ -1,5 +1,6 @@
 """Is a table standardized exactly, by its own statistics, and over which axes? Pure functions of a stored table."""
 
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 import torch
@@ -12,6 +13,7 @@ DEVIATION: Final = 3e-5  # the same of a table, where one missing degree of free
 FEWEST: Final = 8  # rows of a group
 AWAY: Final = 0.5  # deviations: a mean that is not 0 by any rounding
 CHANNELS: Final = 64
+PIECE: Final = 2**17  # numbers that are copied in double precision at a time: this runs beside a training
 
 
 class Standard(NamedTuple):
@@ -35,12 +37,17 @@ class Pooled(NamedTuple):
 
 def standard(table: Tensor) -> Standard:
     """Of rows with columns."""
-    values = table.double()
-    means, deviations = values.mean(0).abs(), values.std(0)
-    factor = ((len(values) - 1) / len(values)) ** 0.5
+    means = torch.cat([part.double().mean(0).abs() for part in _columns(table)])
+    deviations = torch.cat([part.double().std(0) for part in _columns(table)])
+    factor = ((len(table) - 1) / len(table)) ** 0.5
     unbiased, biased = ((deviations * each - 1).abs().max().item() <= DEVIATION for each in (1.0, factor))
-    return Standard(len(values), values.shape[1], means.max().item() <= EXACT, unbiased or biased, unbiased,
+    return Standard(len(table), table.shape[1], means.max().item() <= EXACT, unbiased or biased, unbiased,
                     int((means >= AWAY).sum()), means.median().item())  # fmt: skip
+
+
+def _columns(table: Tensor) -> Iterator[Tensor]:
+    """In pieces of some columns."""
+    yield from torch.split(table, max(1, PIECE // max(1, len(table))), 1)
 
 
 def corrections(batch: Tensor) -> tuple[bool, bool]:
@@ -54,10 +61,14 @@ def corrections(batch: Tensor) -> tuple[bool, bool]:
 
 def in_groups(table: Tensor) -> bool:
     """The first rows, up to some row, are standardized by themselves, and so are the others."""
-    values = table.double()
-    counts = torch.arange(1, len(values) + 1, dtype=torch.double)[:, None]
-    means, squares = values.cumsum(0) / counts, values.square().cumsum(0) / counts
-    exact = (means.abs() <= EXACT).all(1) & ((squares - 1).abs() <= EXACT).all(1)
+    counts = torch.arange(1, len(table) + 1, dtype=torch.double)[:, None]
+    exact = torch.ones(len(table), dtype=torch.bool)
+    for part in _columns(table):
+        values = part.double()
+        means, squares = values.cumsum(0).div_(counts), values.square().cumsum(0).div_(counts)
+        exact &= (means.abs_() <= EXACT).all(1) & (squares.sub_(1).abs_() <= EXACT).all(1)
+        if not bool(exact[FEWEST:-FEWEST].any()):
+            return False
     return bool(exact[FEWEST:-FEWEST].any())
 
 
@@ -81,7 +92,8 @@ def holds_row(table: Tensor, row: Tensor) -> bool:
     flat, wanted = table.reshape(len(table), -1), row.reshape(-1).to(table.dtype)
     if flat.shape[1] != len(wanted):
         return False
-    sums, sought = flat.double().sum(1), wanted.double().sum()
+    sums = torch.cat([part.double().sum(1) for part in torch.split(flat, max(1, PIECE // max(1, flat.shape[1])))])
+    sought = wanted.double().sum()
     near = ((sums - sought).abs() <= EXACT * (1 + wanted.double().abs().sum())).nonzero()[:FEWEST, 0]
     ordered = wanted.sort().values
     found: Any = (flat[near].sort(1).values == ordered).all(1).any()

@@ -1,5 +1,6 @@
 """Which tensors a value holds, which of them can be read, and which elements of a large one to read."""
 
+import math
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, Final, TypeGuard
@@ -8,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 __all__ = ["dense", "evenly_spaced", "is_plain", "is_readable", "memory_of", "read_numbers", "same_memory"]
-__all__ += ["mean_of", "on_host", "storage_address", "tensors_in"]
+__all__ += ["deviation_of", "mean_of", "on_host", "storage_address", "tensors_in"]
 
 _PLAIN: Final = (int, float, str, type(None), torch.dtype)  # first: the question for a Mapping is slow
 LARGEST_COPY: Final = 1 << 22  # elements
@@ -58,6 +59,13 @@ def mean_of(tensor: Tensor) -> float:
         return tensor.double().mean().item()
     rows = max(1, PIECE * len(tensor) // tensor.numel())
     return sum(part.double().sum().item() for part in torch.split(tensor, rows)) / tensor.numel()
+
+
+def deviation_of(tensor: Tensor, mean: float) -> float:
+    """Of all elements of a finite tensor, in double precision and without such a copy of all of them."""
+    parts = torch.split(tensor.reshape(-1), PIECE)
+    total: float = sum(part.double().sub_(mean).square_().sum().item() for part in parts)
+    return math.sqrt(total / tensor.numel())
 
 
 def dense(gradient: Tensor) -> Tensor:

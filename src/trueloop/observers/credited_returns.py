@@ -165,7 +165,9 @@ class CreditedReturnsObserver(Observer):
         self, tensor: Tensor, credit: Credit | None, place: Place | None, born: int | None, ordered: bool = False,
         turned: bool = False,
     ) -> None:  # fmt: skip
-        self._known[id(tensor)] = _Known(weakref.ref(tensor), _version(tensor), credit, place, born, ordered, turned)
+        self._known[id(tensor)] = _Known(
+            weakref.ref(tensor), tensor_version(tensor), credit, place, born, ordered, turned
+        )
 
     def _is_turned(self, call: OperationCall) -> bool:
         parts = call.args[0] if call.args and isinstance(call.args[0], (list, tuple)) else call.args[:1]
@@ -193,7 +195,7 @@ class CreditedReturnsObserver(Observer):
         entry = self._entry(tensor)
         if tensor.requires_grad or not _is_small(tensor):
             return entry
-        if entry is None or (entry.version != _version(tensor) and entry.credit is None):
+        if entry is None or (entry.version != tensor_version(tensor) and entry.credit is None):
             self._remember(tensor, self._try(tensor, place), None if entry is None else entry.place, None)
             entry = self._entry(tensor)
         return entry
@@ -247,7 +249,3 @@ class CreditedReturnsObserver(Observer):
 def _is_small(tensor: Tensor, most: int = NUMBERS, dimensions: int = 2) -> bool:
     plain = is_plain(tensor) and is_readable(tensor) and tensor.is_cpu and tensor.is_floating_point()
     return plain and tensor.numel() <= most and tensor.ndim <= dimensions
-
-
-def _version(tensor: Tensor) -> int:
-    return 0 if tensor.is_inference() else tensor_version(tensor)

@@ -79,7 +79,6 @@ class ErasedGradientsObserver(Observer):
                     ref = gradients.ids.get(id(tensor))
                     gradients.seen |= ref is not None and ref() is tensor
 
-    @torch.no_grad()
     def backward_started(self, call: BackwardCall) -> None:
         if self._on:
             self._leaves, terms = _behind([t.grad_fn for t in call.tensors if isinstance(t, Tensor)])
@@ -87,7 +86,6 @@ class ErasedGradientsObserver(Observer):
                 gradients.seen |= id(gradients) in terms
                 self._judge(gradients)
 
-    @torch.no_grad()
     def backward_ended(self, call: BackwardCall) -> None:
         if not self._on or call.inside_step or not self._leaves:
             return
@@ -102,7 +100,6 @@ class ErasedGradientsObserver(Observer):
                     for node in _terms(tensor.grad_fn):
                         node.metadata[_TERM] = id(found)
 
-    @torch.no_grad()
     def gradients_taken(self, call: BackwardCall) -> None:
         """Gradients that were assigned since the latest call."""
         if self._on:
@@ -111,7 +108,6 @@ class ErasedGradientsObserver(Observer):
                 self._judge(gradients)
             self._taken = call.place
 
-    @torch.no_grad()
     def step_started(self, call: StepCall) -> None:
         if not self._on or call.closure:
             return

@@ -148,6 +148,12 @@ class EvaluatedRowsObserver(Observer):
         self._repeated: _Evaluated | None = None
         """The line whose call is running, if its batch equals the one before."""
 
+    def watching_resumed(self, nothing: None) -> None:
+        """There were calls whose rows were not read."""
+        for trained in self._trained.values():
+            trained.calls += 1
+            trained.left_out += 1
+
     def module_call_started(self, call: ModuleCall) -> None:
         self._repeated = None
         known = self.objects.model(call.module)

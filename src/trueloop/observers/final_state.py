@@ -46,6 +46,7 @@ class _Trained:
     steps: int = 0
     parameters: int = 0
     key: tuple[int, ...] = ()  # steps at the latest look, and the digest of the weights then
+    at_power: tuple[int, ...] = ()  # the same of the latest look at a power of two, which no pause leaves out
 
 
 class FinalStateObserver(Observer):
@@ -57,6 +58,7 @@ class FinalStateObserver(Observer):
         self._inputs: dict[int, tuple[int, ...]] = {}
         self._zero: dict[int, Zeros] = {}
         self._steps = 0
+        self._paused = False
         self._trained: dict[int, _Trained] = {}
         self._stepped: dict[int, list[tuple[_Trained, weakref.ref[nn.Module]]]] = {}
         """By optimizer: the models whose weights it holds."""
@@ -64,6 +66,9 @@ class FinalStateObserver(Observer):
         """By model: batch norm layers with a small momentum whose running statistics were initial at the first call."""
         self._evaluated: dict[int, tuple[int, _Lag | None]] = {}
         self._tables: dict[int, tuple[Place | None, str, str, float]] = {}
+
+    def watching_resumed(self, nothing: None) -> None:
+        self._paused = True
 
     # -- calls --
 
@@ -127,11 +132,12 @@ class FinalStateObserver(Observer):
             self._stepped[known.number] = self._models_of(known.ids, known.name)
         look = _is_power(call.index + 1) or call.index % (32 if call.index < 4096 else 1024) == 0
         for trained, ref in self._stepped[known.number]:
-            trained.last, trained.steps = self._steps, trained.steps + 1
+            trained.last, trained.steps = self._steps, call.index + 1
             if look and (module := ref()) is not None:
                 weights = [p for p in module.parameters() if id(p) in known.ids and _is_cpu(p)]
                 trained.parameters = sum(p.numel() for p in weights)
                 trained.key = (trained.steps, _digest(weights)) if weights else ()
+                trained.at_power = trained.key if _is_power(call.index + 1) else trained.at_power
 
     def _models_of(self, ids: frozenset[int], optimizer: str) -> list[tuple[_Trained, weakref.ref[nn.Module]]]:
         """The models whose weights an optimizer holds; of several that share weights (wrappers), one."""
@@ -164,6 +170,10 @@ class FinalStateObserver(Observer):
                           facts.momentum, facts.updates, facts.left, facts.shift, facts.ratio)  # fmt: skip
 
     def _report_identical(self) -> None:
+        for number, held in self._stepped.items():
+            for one, _ in held:
+                one.steps = self.bus.steps_taken[number]
+                one.key = one.at_power if self._paused else one.key
         groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
         long = {n: t for n, t in self._trained.items() if t.steps >= LEAST_STEPS and t.key}
         for number, one in long.items():

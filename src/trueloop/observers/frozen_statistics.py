@@ -118,6 +118,9 @@ class FrozenStatisticsObserver(Observer):
 
     def run_ended(self, end: RunEnd) -> None:
         for (number, _), beside in self._beside.items():
+            layers = ((look.layer(), look.weights) for look in beside.looks)
+            if any(isinstance(one, BatchNorm) and not torch.equal(_weights(one), weights) for one, weights in layers):
+                self._trained.add(number)  # perhaps in steps that were not watched
             moved, steps = beside.moved, beside.last - beside.first
             if number not in self._reported | self._trained and steps >= STEPS and moved:
                 self._reported.add(number)

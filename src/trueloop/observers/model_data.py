@@ -8,6 +8,7 @@ import weakref
 from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any, Final, Literal, NamedTuple, TypeGuard
 
 import torch
@@ -107,8 +108,11 @@ class _Targets:
     ignored: int = -100  # by the latest call
 
     def counted(self, phase: Phase) -> list[Tensor]:
+        return self.without_ignored(self.values[phase])
+
+    def without_ignored(self, labels: list[Tensor]) -> list[Tensor]:
         """Without the class numbers that the loss ignores."""
-        return [v if v.dtype.is_floating_point else v[v != self.ignored] for v in self.values[phase]]
+        return [v if v.dtype.is_floating_point else v[v != self.ignored] for v in labels]
 
 
 class ModelDataObserver(Observer):
@@ -264,7 +268,7 @@ class ModelDataObserver(Observer):
         self._compare_columns()
         self._compare_axes()
         for (model, place), targets in self._targets.items():
-            evaluated = targets.counted("evaluation") or self._compared.get(model, [])
+            evaluated = targets.counted("evaluation") or targets.without_ignored(self._compared.get(model, []))
             labels = [_labels(targets.counted("training")), _labels(evaluated)]
             if any(labels):
                 counts, places = targets.calls, any(_are_places(calls) for calls in targets.values.values())
@@ -336,38 +340,40 @@ class ModelDataObserver(Observer):
                 self.emit(InputsStretched, entry.place, model, name, rows, axis, *(facts or ()))
 
     def _summarize(self, model: int, position: int, phase: Phase, entry: _Input) -> None:
-        rows = torch.cat(entry.rows)
-        entry.rows = list(torch.split(rows, [len(part) for part in entry.rows]))  # views: the rows are in memory once
         name = self.objects.models[model].name
-        frequent, count = Counter(digests(rows)).most_common(1)[0]
-        same = count / len(rows)
+        known = [digest for part in entry.rows for digest in digests(part)]
+        frequent, count = Counter(known).most_common(1)[0]
+        same = count / len(known)
         facts: dict[str, Any] = {}
         if phase == "training" and same >= HALF:
             facts["identical_elsewhere"] = _least_share(frequent, self._inputs.get((model, position, "evaluation")))
         columns: tuple[Any, ...] = ()
-        kept = _first_of_each(rows)
+        kept = _first_of_each(entry.rows)
         if phase == "evaluation":
             kept = _new(entry, kept, self._inputs.get((model, position, "training")))
+        rows = _picked(entry.rows, kept)
         if rows.dtype.is_floating_point:
-            table, kind = as_table(rows[kept])
+            table, kind = as_table(rows)
             targets, classes = _paired(entry) if len(table) == len(kept) else (None, False)
             targets = None if targets is None else targets[kept]
             if targets is not None and classes:
                 counts = torch.unique(targets, return_counts=True)[1]
                 facts["majority"], facts["classes"] = counts.max().item() / len(targets), len(counts)
             columns = column_facts(table, targets, classes)
-            facts["memory_order"] = order_in_memory(rows[kept])
+            facts["memory_order"] = order_in_memory(rows)
             if len(entry.late) == LATE_CALLS and bool((late := torch.cat(list(entry.late))).isfinite().all()):
                 facts["late_columns"] = column_facts(as_table(late)[0], None, False)
         else:
             kind = "tokens"
-            facts["most_common"], facts["token_count"] = _most_common(rows)
-        facts |= _probed(entry) | {"noise": is_noise(rows[kept])}
+            facts["most_common"], facts["token_count"] = _most_common(torch.cat(entry.rows))
+        facts["noise"] = is_noise(rows)
+        del rows
+        facts |= _probed(entry)
         if phase == "evaluation":
             facts |= _transferred(self._inputs.get((model, position, "training")), entry)
         self.emit(
             InputsSummarized, entry.place, model, name, position, phase, kind, entry.shape,  # type: ignore[arg-type]
-            self._calls[model, phase], len(rows), columns, same,
+            self._calls[model, phase], len(known), columns, same,
             distinct_rows=len(kept), uniform=uniform_batches(entry.rows), table=entry.table,
             arguments=entry.arguments, **facts,
         )  # fmt: skip
@@ -383,9 +389,22 @@ def _largest_table(call: ModuleCall) -> int:
     return max((m.num_embeddings for m in call.module.modules() if isinstance(m, tables)), default=0)
 
 
-def _first_of_each(rows: Tensor) -> list[int]:
+def _first_of_each(parts: list[Tensor]) -> list[int]:
     """The rows without repetitions: an epoch that comes again adds nothing."""
-    return list({digest: index for index, digest in reversed(list(enumerate(digests(rows))))}.values())[::-1]
+    known = [digest for part in parts for digest in digests(part)]
+    return list({digest: index for index, digest in reversed(list(enumerate(known)))}.values())[::-1]
+
+
+def _picked(parts: list[Tensor], places: list[int]) -> Tensor:
+    """Rows by their places in all parts, which are not copied first."""
+    wanted, start = torch.tensor(places, dtype=torch.long), 0
+    dtype = reduce(torch.promote_types, (part.dtype for part in parts))
+    rows = torch.empty(len(places), *parts[0].shape[1:], dtype=dtype)
+    for part in parts:
+        inside = (start <= wanted) & (wanted < start + len(part))
+        rows[inside] = part[wanted[inside] - start].to(dtype)
+        start += len(part)
+    return rows
 
 
 def _least_share(digest: int, evaluated: _Input | None) -> float | None:
@@ -422,9 +441,8 @@ def _pairs(entry: _Input) -> _Pairs | None:
     calls = [(r, t) for r, t in zip(entry.rows, entry.targets, strict=True) if t is not None and len(t) == len(r)]
     if not calls or calls[0][0][0].numel() > WIDEST or (calls[0][0].ndim > 2 and not calls[0][0].is_floating_point()):
         return None
-    rows, targets = torch.cat([r for r, _ in calls]), torch.cat([t.double() for _, t in calls])
-    kept = _first_of_each(rows)
-    rows, targets = rows[kept], targets[kept]
+    kept = _first_of_each([r for r, _ in calls])
+    rows, targets = _picked([r for r, _ in calls], kept), torch.cat([t.double() for _, t in calls])[kept]
     distinct = len(torch.unique(targets))
     numbers = calls[0][1].is_floating_point()
     if distinct < 2 or not bool(rows.isfinite().all()) or (distinct > MOST_KINDS and not numbers):
@@ -437,9 +455,8 @@ def _labelled(entry: _Input) -> tuple[Tensor, Tensor] | None:
     pairs = [(r, t) for r, t in zip(entry.rows, entry.targets, strict=True) if t is not None and len(t) == len(r)]
     if not pairs or not pairs[0][0].is_floating_point():
         return None
-    rows, targets = torch.cat([r for r, _ in pairs]), torch.cat([t.double() for _, t in pairs])
-    kept = _first_of_each(rows)
-    return rows[kept], targets[kept]
+    kept = _first_of_each([r for r, _ in pairs])
+    return _picked([r for r, _ in pairs], kept), torch.cat([t.double() for _, t in pairs])[kept]
 
 
 def _stretches(
@@ -453,6 +470,8 @@ def _stretches(
     halves = targets[: len(trained[1])], targets[len(trained[1]) :]
     others = stretchable(evaluated[0])
     for axis, rows in stretchable(trained[0]).items():
+        if axis not in others:  # rows of a different size, with fewer axes that are long enough
+            continue
         counts = (len(rows), len(others[axis]))
         if min(counts) >= LARGE_CALL:
             yield axis, counts, stretch(rows, halves[0], others[axis], halves[1])
@@ -471,11 +490,11 @@ def _probed(entry: _Input) -> dict[str, Any]:
 
 def _apart(trained: _Input | None, entry: _Input) -> RowsApart | None:
     """How evaluated rows differ from training rows, where these come again unchanged."""
-    rows, other = torch.cat([] if trained is None else trained.rows), torch.cat(entry.rows)
+    rows = [] if trained is None else trained.rows
     kept = _first_of_each(rows)
-    if len(kept) > SAME_AGAIN * len(rows):
+    if len(kept) > SAME_AGAIN * sum(len(part) for part in rows):
         return None
-    return rows_apart(rows[kept], other[_new(entry, _first_of_each(other), trained)])
+    return rows_apart(_picked(rows, kept), _picked(entry.rows, _new(entry, _first_of_each(entry.rows), trained)))
 
 
 def _transferred(trained: _Input | None, entry: _Input) -> dict[str, Any]:

@@ -37,6 +37,7 @@ class _Found(NamedTuple):
     place: Place | None
     state: bool  # of a recurrent layer; else the last of its steps
     ends: _Ends
+    source: int  # the address of the tensor whose last step it is
 
 
 class PaddedPositionsObserver(Observer):
@@ -56,6 +57,7 @@ class PaddedPositionsObserver(Observer):
         self._steps: dict[int, weakref.ref[Tensor]] = {}  # all steps of these layers
         self._found: _Found | None = None
         self._all_read = False  # all steps are read too, or another layer begins with the state
+        self._walked: set[int] = set()  # addresses of tensors of which other steps are read too: a loop over time
 
     def program_started(self, start: ProgramStart) -> None:
         self._forget(on=start.phase == "training")
@@ -66,7 +68,7 @@ class PaddedPositionsObserver(Observer):
 
     def _report(self) -> None:
         found, self._found = self._found, None
-        if found is not None and not (found.state and self._all_read):
+        if found is not None and not (self._all_read if found.state else found.source in self._walked):
             how = "the last state" if found.state else "the last step"
             self.emit(LastStepRead, found.place, how, *found.ends[1:])
 
@@ -87,6 +89,7 @@ class PaddedPositionsObserver(Observer):
             return
         self._report()
         self._call, self._input, self._all_read, self._states, self._steps = number, None, False, {}, {}
+        self._walked = set()
         tensors = [tensor for tensor in tensors_in((args, dict(kwargs)), 16) if tensor.ndim]
         self._samples = tensors[0].shape[0] if tensors else 0
         for tensor in tensors:
@@ -110,10 +113,13 @@ class PaddedPositionsObserver(Observer):
                 self._steps[id(steps)] = weakref.ref(steps)
                 self._states |= {id(each): weakref.ref(each) for each in states}
             return
-        last = call.name == "__getitem__" and _last_step(first, call.args[1], ends)
+        step = _step_read(first, call.args[1], ends) if call.name == "__getitem__" else None
+        last = step == ends.positions - 1
+        if step is not None and not last:
+            self._walked.add(id(first))
         self._all_read = self._all_read or (not last and any(_is_known(each, self._steps) for each in given))
         if self._found is None and (state or last):
-            self._found = _Found(call.place, state, ends)
+            self._found = _Found(call.place, state, ends, id(first))
         if state:
             self._states |= {id(each): weakref.ref(each) for each in tensors_in(call.output, 16)}
 
@@ -148,18 +154,21 @@ def _is_known(tensor: Tensor, known: Mapping[int, weakref.ref[Tensor]]) -> bool:
     return found is not None and found() is tensor
 
 
-def _last_step(tensor: Tensor, index: Any, ends: _Ends) -> bool:
-    """`output[:, -1]`, or `output[-1]` where time comes first."""
+def _step_read(tensor: Tensor, index: Any, ends: _Ends) -> int | None:
+    """The number of the one step that `output[:, i]` reads, or `output[i]` where time comes first."""
     whole = slice(None)
     chosen = index if isinstance(index, tuple) else (index,)
     if tensor.ndim < 3 or any(isinstance(part, Tensor) for part in chosen):
-        return False
-    last = (-1, ends.positions - 1)
-    samples_first = tuple(tensor.shape[:2]) == (ends.rows, ends.positions)
-    time_first = tuple(tensor.shape[:2]) == (ends.positions, ends.rows)
-    if samples_first and len(chosen) > 1:
-        return chosen[0] == whole and chosen[1] in last and all(part in (whole, ...) for part in chosen[2:])
-    return time_first and chosen[0] in last and all(part in (whole, ...) for part in chosen[1:])
+        return None
+    if tuple(tensor.shape[:2]) == (ends.rows, ends.positions) and len(chosen) > 1 and chosen[0] == whole:
+        step, rest = chosen[1], chosen[2:]
+    elif tuple(tensor.shape[:2]) == (ends.positions, ends.rows):
+        step, rest = chosen[0], chosen[1:]
+    else:
+        return None
+    if not isinstance(step, int) or any(part not in (whole, ...) for part in rest):
+        return None
+    return step % ends.positions
 
 
 def _ends(tensor: Tensor) -> _Ends | None:

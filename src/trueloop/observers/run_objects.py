@@ -50,6 +50,7 @@ class RunObjects:
         self._names: dict[int, tuple[weakref.ref[Tensor], str]] = {}
         self._last_lookup: tuple[weakref.ref[nn.Module], KnownModel | None] | None = None
         """The last lookup of a model: several observers make the same one at every call."""
+        self._last_optimizer: tuple[weakref.ref[Optimizer], KnownOptimizer] | None = None
 
     # -- moments --
 
@@ -69,11 +70,11 @@ class RunObjects:
         self._know(built.optimizer, built.place)
 
     def step_started(self, call: StepCall) -> None:
-        known = self._know(call.optimizer, None)
+        known = self.optimizer(call.optimizer)
         known.ids = frozenset(map(id, parameters_of(call.optimizer))) if call.index % 50 < 8 else known.ids
 
     def step_ended(self, call: StepCall) -> None:
-        self._know(call.optimizer, None).steps += 1
+        self.optimizer(call.optimizer).steps += 1
 
     def _know(self, optimizer: Optimizer, place: Place | None) -> KnownOptimizer:
         number = self.bus.ordinal("optimizer", optimizer)
@@ -97,7 +98,9 @@ class RunObjects:
         return self._last_lookup[1]
 
     def optimizer(self, optimizer: Optimizer) -> KnownOptimizer:
-        return self._know(optimizer, None)
+        if self._last_optimizer is None or self._last_optimizer[0]() is not optimizer:
+            self._last_optimizer = (weakref.ref(optimizer), self._know(optimizer, None))
+        return self._last_optimizer[1]
 
     def living_models(self) -> Iterator[tuple[KnownModel, nn.Module]]:
         for known in tuple(self.models.values()):

@@ -86,23 +86,28 @@ class StandardizedDataObserver(Observer):
 
     # -- batches --
 
-    @torch.no_grad()
     def module_call_started(self, call: ModuleCall) -> None:
         known = self.objects.model(call.module)
-        batch = next((t for t in tensors_in((call.args, call.kwargs)) if is_plain(t)), None)
-        if known is None or call.recalibration or batch is None or not _is_batch(batch):
+        if known is None or call.recalibration:
             return
-        model = self._models.setdefault(known.number, _Model(type(call.module).__name__))
-        if not (call.grad and call.training):
+        training, model = call.grad and call.training, self._models.get(known.number)
+        if training and model is not None and model.trained >= TRAINED:
+            return
+        batch = next((t for t in tensors_in((call.args, call.kwargs)) if is_plain(t)), None)
+        if batch is None or not _is_batch(batch):
+            return
+        if model is None:
+            model = self._models[known.number] = _Model(type(call.module).__name__)
+        if not training:
             if model.calls < EVALUATED and batch.ndim == 2:
                 model.calls += 1
                 model.place = model.place or call.place
                 key = batch[0].double().sum().item() + batch[-1].double().sum().item()
                 model.batches[key] = (len(batch), *corrections(batch))
             return
-        if model.table is None and model.trained < TRAINED:
+        if model.table is None:
             self._look_up(known.number, model, call, batch)
-        if model.trained < TRAINED and batch.ndim == 2:
+        if batch.ndim == 2:
             whole = model.table is not None and model.table.rows == len(batch)
             model.alone += not whole and any(corrections(batch))
         model.trained += 1

@@ -52,7 +52,6 @@ class StoredOutputsObserver(Observer):
 
     # -- what is remembered --
 
-    @torch.no_grad()
     def module_call_ended(self, call: ModuleCall) -> None:
         if call.grad or self._on or not self._left or call.failed or self.objects.model(call.module) is None:
             return
@@ -73,7 +72,6 @@ class StoredOutputsObserver(Observer):
         self._given.clear()
         self._targets.clear()
 
-    @torch.no_grad()
     def module_call_started(self, call: ModuleCall) -> None:
         if self._on and call.grad and self.objects.model(call.module) is not None:
             given = _inputs(call)

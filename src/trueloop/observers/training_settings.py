@@ -55,7 +55,9 @@ class _Run:
     ref: weakref.ref[Optimizer]
     first_norm: float
     loaded: bool
+    first: int  # the number of its first step here
     rates: list[float] = field(default_factory=list)
+    gaps: bool = False  # some rates are interpolated, because their steps were not watched
     backwards: int = 0  # backward calls of the run before it was built
     due: int = FIRST_LOOK  # the step at which to measure next: the optimizer may be freed before the run ends
     decay: float = 0.0
@@ -109,11 +111,10 @@ class OptimizerSettingsObserver(Observer):
         run = self._runs.get(number)
         if run is None:
             first, loaded = _norm(call.optimizer), self._is_loaded(call.optimizer)
-            run = self._runs[number] = _Run(weakref.ref(call.optimizer), first, loaded)
+            run = self._runs[number] = _Run(weakref.ref(call.optimizer), first, loaded, call.index)
             run.backwards = self._built.get(number, (max(0, self._backwards - 1), 0.0))[0]
             run.restored = call.optimizer in self._restored or _has_steps(call.optimizer)
-        if len(run.rates) < MOST_RATES:
-            run.rates.append(_rate(call.optimizer))
+        _add_rate(run, call.index - run.first, _rate(call.optimizer))
 
     def step_ended(self, call: StepCall) -> None:
         run = self._runs.get(self.objects.optimizer(call.optimizer).number)
@@ -128,17 +129,21 @@ class OptimizerSettingsObserver(Observer):
                 _measure(run, optimizer)
             elif run.due == FIRST_LOOK:
                 continue
+            steps = max(known.steps, self.bus.steps_taken[number] - run.first)
+            if optimizer is not None and len(run.rates) < min(steps, MOST_RATES):
+                _add_rate(run, steps - 1, _rate(optimizer))
             loader, passes = max(self._passes.items(), key=lambda item: item[1], default=(-1, 0))
             place, base = self._schedules.get(number, (None, None))
             rises = sum(b > a for a, b in zip(run.rates, run.rates[1:], strict=False))
             highest = max(run.rates)
+            backwards = (self._backwards - run.backwards) * steps // max(1, known.steps)
             self.emit(
                 OptimizerSettings,
                 known.place,
                 number,
                 known.name,
-                known.steps,
-                self._backwards - run.backwards,
+                steps,
+                backwards,
                 passes,
                 self._batches.get(loader),
                 run.rates[0],
@@ -158,7 +163,7 @@ class OptimizerSettingsObserver(Observer):
                 self._built.get(number, (0, None))[1],
                 run.restored,
                 tuple(run.rates[:START]),
-                _cycle(run.rates),
+                None if run.gaps else _cycle(run.rates),
             )
 
     def _is_loaded(self, optimizer: Optimizer) -> bool:
@@ -270,6 +275,18 @@ def _measure(run: _Run, optimizer: Optimizer) -> None:
 def _rate(optimizer: Optimizer) -> float:
     """The highest of its groups."""
     return max((float(group["lr"]) for group in optimizer.param_groups if _is_number(group["lr"])), default=0.0)
+
+
+def _add_rate(run: _Run, number: int, rate: float) -> None:
+    """The rate of a step. Between watched steps it is taken to rise by equal amounts, and to fall by equal shares."""
+    unseen = min(number, MOST_RATES) - len(run.rates)
+    if unseen > 0:
+        before, run.gaps = run.rates[-1], True
+        shares = [(n + 1) / (unseen + 1) for n in range(unseen)]
+        falls = 0 < rate < before
+        run.rates += [before * (rate / before) ** s if falls else before + (rate - before) * s for s in shares]
+    if len(run.rates) < MOST_RATES:
+        run.rates.append(rate)
 
 
 def _cycle(rates: list[float]) -> RateCycle | None:

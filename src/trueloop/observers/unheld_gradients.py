@@ -46,9 +46,10 @@ class UnheldGradientsObserver(Observer):
         self._lines: dict[Place | None, _Line] = {}
         self._found: list[weakref.ref[Tensor]] = []
 
-    @torch.no_grad()
     def backward_started(self, call: BackwardCall) -> None:
-        line = self._lines.setdefault(call.place, _Line())
+        line = self._lines.get(call.place)
+        if line is None:
+            line = self._lines[call.place] = _Line()
         line.calls += 1
         self._found = []
         if line.calls > CALLS or call.inside_step:
@@ -63,8 +64,9 @@ class UnheldGradientsObserver(Observer):
         held = self.objects.held_ids()
         self._found = [weakref.ref(leaf) for leaf in leaves if id(leaf) not in held][:LEAVES]
 
-    @torch.no_grad()
     def backward_ended(self, call: BackwardCall) -> None:
+        if not self._found:
+            return
         found, self._found = self._found, []
         line = self._lines.get(call.place)
         for ref in found if line is not None else ():

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from trueloop.taps.graph_notes import ACTIVATION, write_note
-from trueloop.taps.place import here
+from trueloop.taps.place import here, is_users, outer_frames
 from trueloop.taps.tap import Patch, Tap, is_unwatched
 
 __all__ = ["ActivationTap"]
@@ -36,13 +36,12 @@ class ActivationTap(Tap):
 
 
 def _calling_layer() -> str:
-    """'Softmax' if torch's own layer class called the function."""
-    frame = sys._getframe(2)
-    for _ in range(2):
-        owner = frame.f_locals.get("self")
-        if isinstance(owner, nn.Module) and type(owner).__module__.startswith("torch.nn"):
-            return type(owner).__name__
-        if frame.f_back is None:
+    """'Softmax' if torch's own layer class called the function. In a recorded step torch's frames of a function mode
+    lie between the two, so all frames up to the user's are read."""
+    for frame in outer_frames(sys._getframe(2)):
+        if is_users(frame.f_code.co_filename):
             break
-        frame = frame.f_back
+        owner = frame.f_locals.get("self")
+        if isinstance(owner, nn.Module):
+            return type(owner).__name__ if type(owner).__module__.startswith("torch.nn") else ""
     return ""

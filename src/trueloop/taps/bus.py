@@ -21,7 +21,7 @@ import torch
 from trueloop.event import Event
 from trueloop.taps.calls import TOPICS, ModuleCall, RunEnd
 from trueloop.taps.collective_log import CollectiveLog
-from trueloop.torch_private.dispatch import dispatch_modes, is_transformed, tracing_state
+from trueloop.torch_private.dispatch import dispatch_modes, is_transformed, set_grad, tracing_state
 
 if TYPE_CHECKING:
     from trueloop.taps.step_log import StepLog
@@ -71,7 +71,7 @@ class Bus:
         self.failures: list[str] = []
         self._subscribers: dict[str, _Subscribers] = dict.fromkeys(TOPICS, ())
         self._usual: dict[str, _Subscribers] = dict.fromkeys(TOPICS, ())  # on steps that are neither deep nor recorded
-        self._thread = get_ident()
+        self.thread = get_ident()
         self._ordinals: dict[tuple[str, int], int] = {}
         self._counts: dict[str, int] = {}
 
@@ -97,7 +97,7 @@ class Bus:
 
         On most steps, observers that would return at once are not called."""
         subscribers = (self._subscribers if self.deep or self.recording else self._usual)[topic]
-        if not subscribers or self.busy or get_ident() != self._thread:
+        if not subscribers or self.busy or get_ident() != self.thread:
             return
         if is_transformed() is not None or tracing_state() is not None or dispatch_modes():
             return
@@ -105,7 +105,7 @@ class Bus:
         began = perf_counter_ns()
         grad = self.grad = torch.is_grad_enabled()
         if grad:
-            torch.set_grad_enabled(False)  # once for all observers: a decorator on each costs more than they do
+            set_grad(False)  # once for all observers: a decorator on each costs more than they do
         try:
             for observer, method in subscribers:
                 try:
@@ -114,13 +114,13 @@ class Bus:
                     self._retire(observer)
         finally:
             if grad:
-                torch.set_grad_enabled(True)
+                set_grad(True)
             self.busy = False
             self.spent_ns += perf_counter_ns() - began
 
     def publish_run_end(self, end: RunEnd) -> None:
         """Publish to all, asleep or not, from whichever thread ends the run."""
-        self.awake, self.busy, self._thread = True, False, get_ident()
+        self.awake, self.busy, self.thread = True, False, get_ident()
         self.publish("run_ended", end)
 
     def fail(self, what: str) -> None:
@@ -144,11 +144,11 @@ class Bus:
 
     def ignores(self) -> bool:
         """Are the taps asleep, or does this call not belong to the run?"""
-        return self.busy or not self.awake or get_ident() != self._thread
+        return self.busy or not self.awake or get_ident() != self.thread
 
     def is_foreign(self) -> bool:
         """Does this call not belong to the run: an observer's, a forked child's, another thread's?"""
-        return self.busy or get_ident() != self._thread
+        return self.busy or get_ident() != self.thread
 
     def allow_deep_steps(self) -> None:
         """Something new appeared (another model): allow expensive checks for some steps from here."""

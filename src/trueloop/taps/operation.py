@@ -6,6 +6,7 @@ A function mode sees a call as the user or the layer wrote it (`F.cross_entropy`
 
 import sys
 import warnings
+from bisect import bisect_right
 from collections.abc import Callable
 from types import FrameType
 from typing import Any, Final
@@ -22,8 +23,9 @@ from trueloop.torch_private.modes import function_modes, has_only_default_device
 
 __all__ = ["OperationTap"]
 
-TRAINING_STEPS: Final = frozenset({1, 2, 3, 24, 120, 360, 1080, 3240})
-"""Steps, of one optimizer, that are published. Step 0 is not: where it begins is unknown."""
+TRAINING_STEPS: Final = (1, 2, 3, 24, 120, 360, 1080, 3240)
+"""Steps, of one optimizer, that are published, or the first watched ones after them. Step 0 is not: where it begins is
+unknown."""
 EVALUATIONS: Final = frozenset({0, 1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128})
 """Evaluations that are published, by their number: the latest of them is never long ago."""
 CALLS: Final = 3  # calls of models in each
@@ -38,6 +40,7 @@ class OperationTap(Tap):
         super().__init__(bus)
         self._mode: _Operations | None = None
         self._program: ProgramStart | None = None
+        self._published: dict[int, int] = {}  # optimizer -> how many of TRAINING_STEPS have passed
         self._evaluations = 0
         self._evaluating = False
         self._calls = 0
@@ -63,8 +66,14 @@ class OperationTap(Tap):
         self._leave()
         if self._program is not None and self._program.phase == "training":
             self._end()
-        if call.index + 1 in TRAINING_STEPS and not call.closure:
+        if not call.closure and self._is_due(call):
             self._begin("training")
+
+    def _is_due(self, call: StepCall) -> bool:
+        number, passed = self.bus.ordinal("optimizer", call.optimizer), bisect_right(TRAINING_STEPS, call.index + 1)
+        due = passed > self._published.get(number, 0)
+        self._published[number] = passed
+        return due
 
     def mode_set(self, change: ModeChange) -> None:
         if not change.training and self._program is None:

@@ -27,10 +27,11 @@ _is_compiling = torch.compiler.is_compiling
 class OptimizerTap(Tap):
     topics = ("optimizer_built", "step_started", "step_ended")
 
-    def __init__(self, bus: Bus, after_step: Callable[[], None], before: Callable[[Place | None], None]) -> None:
+    def __init__(self, bus: Bus, after_step: Callable[[int], None], before: Callable[[Place | None], None]) -> None:
         super().__init__(bus)
         self._before_built = before  # Called before a new optimizer is published: the budget may wake the taps
-        self._after_step = after_step  # Called after each counted step: the budget decides which taps sleep
+        self._after_step = after_step
+        """Called after each counted step, with the number of the optimizer's: the budget decides which taps sleep."""
         self._handles: list[Any] = []
         self._taken: Counter[int] = bus.steps_taken  # Steps by the number of the optimizer
         self._calls: list[StepCall | None] = []
@@ -81,10 +82,11 @@ class OptimizerTap(Tap):
         if bus.awake and call is not None:
             bus.publish("step_ended", call)
         bus.step += 1
-        self._taken[bus.ordinal("optimizer", optimizer)] += 1
+        number = bus.ordinal("optimizer", optimizer)
+        self._taken[number] += 1
         if bus.step_log is not None and not bus.is_foreign():
             bus.step_log.stepped(optimizer)
-        self._after_step()
+        self._after_step(self._taken[number])
         if bus.stop_reason:
             raise StopTheRun(bus.stop_reason)
 

@@ -2,8 +2,8 @@
 
 The first steps of a run are always watched. Then watched windows alternate with pauses, unless watching costs less than
 the budget. The length of a pause follows from the *measured* cost: the time of watched steps against unwatched ones in
-this run. Without a budget of the user's, the first thousand steps (five thousand without a GPU) are watched whatever
-they cost.
+this run, and the time spent in observers. Without a budget of the user's, the first thousand steps (five thousand
+without a GPU) are watched whatever they cost.
 """
 
 from collections import Counter
@@ -84,7 +84,8 @@ class TapRegistry:
         self._pause_began = 0
         self._stayed = False  # The latest window was prolonged, because watching costs less than the budget
         self._times: dict[bool, list[int]] = {True: [], False: []}
-        self._stepped_at = 0
+        self._spent: list[int] = []  # inside observers, of each of the watched steps
+        self._stepped_at = self._spent_before = 0
         self._passes: Counter[Place | None] = Counter()  # Passes over data, by the line that starts them
 
     def install(self) -> None:
@@ -106,30 +107,44 @@ class TapRegistry:
 
     @property
     def overhead(self) -> float | None:
-        """The cost of watching as a fraction of an unwatched step; None before both were measured."""
+        """The cost of watching as a fraction of an unwatched step; None before both were measured.
+
+        At least the share of time that observers took: unwatched steps of another minute may have been slower."""
         watched, plain = self._times[True], self._times[False]
         if len(watched) < WINDOW or len(plain) < WINDOW:
             return None
+        spent = sum(self._spent) / max(1, sum(watched) - sum(self._spent))
         usual = sorted(watched)[: -(-len(watched) * 9 // 10)]  # without steps that hold an evaluation; waking up counts
-        return max(0.0, fmean(usual) / median(plain) - 1)
+        return max(0.0, spent, fmean(usual) / median(plain) - 1)
 
-    def _after_step(self) -> None:
+    def _after_step(self, taken: int) -> None:
         bus, now = self.bus, perf_counter_ns()
         if self._stepped_at and bus.step > FIRST_WINDOW:
-            times = self._times[bus.awake]
-            times.append(now - self._stepped_at)
-            del times[:-REMEMBERED]
-        self._stepped_at = now
+            self._measure(now - self._stepped_at)
+        self._stepped_at, self._spent_before = now, bus.spent_ns
         self.unwatched_steps += not bus.awake
         if self.last_step is not None and bus.step >= self.last_step:
             bus.stop_reason = f"--steps {self.last_step}"
         bus.deep = bus.step < bus.deep_until
         if bus.step in EDGES:
             self._for_each(lambda tap: tap.window_changed())
-        if self._free and bus.step == FREE_STEPS and not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        if self._free and bus.step == FREE_STEPS and not _uses_gpu():
             self._next_change = FREE_ON_HOST
+        if self._free and _is_near_power(taken):  # many observers look at these steps of an optimizer
+            if bus.awake:
+                self._next_change = max(self._next_change, bus.step + 1)
+            else:
+                self._wake_up()
         if self.budget < 1 and bus.step >= self._next_change:
             self._fall_asleep() if bus.awake else self._wake_up()
+
+    def _measure(self, took: int) -> None:
+        times = self._times[self.bus.awake]
+        times.append(took)
+        del times[:-REMEMBERED]
+        if self.bus.awake:
+            self._spent.append(self.bus.spent_ns - self._spent_before)
+            del self._spent[:-REMEMBERED]
 
     def _wake_for(self, place: Place | None) -> None:
         """Something begins at this line that is worth a look: a pass over data, an evaluation, a new optimizer. Watch
@@ -166,3 +181,12 @@ class TapRegistry:
         if cost is None:
             return FIRST_PAUSE
         return min(LONGEST_PAUSE, max(WINDOW, round(WINDOW * cost / max(self.budget, 1e-6))))
+
+
+def _is_near_power(step: int) -> bool:
+    """Shortly before a power of two, or at one."""
+    return step >= FIRST_WINDOW and ((1 << step.bit_length()) - step <= WINDOW // 2 or not step & (step - 1))
+
+
+def _uses_gpu() -> bool:
+    return bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]

@@ -4,6 +4,7 @@ import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from threading import get_ident
 from types import FunctionType, ModuleType
 from typing import Any, ClassVar
 
@@ -93,7 +94,9 @@ def _disguised(wrapper: Callable[..., Any], original: Any, owner: Any, name: str
 
 def is_unwatched(bus: Bus) -> bool:
     """Should a wrapper only call the original? Asked first, so that the compiler sees a constant."""
-    return _is_compiling() or compiler_callback() is not None or bus.ignores()
+    if _is_compiling() or compiler_callback() is not None:
+        return True
+    return bus.busy or not bus.awake or get_ident() != bus.thread  # `ignores` written out: some twenty times a step
 
 
 def is_foreign(bus: Bus) -> bool:

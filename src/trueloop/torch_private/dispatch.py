@@ -10,7 +10,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-__all__ = ["PYTREE_LOGGER", "FakeTensorMode", "TorchDispatchMode", "dispatch_modes", "is_transformed"]
+__all__ = ["PYTREE_LOGGER", "FakeTensorMode", "TorchDispatchMode", "dispatch_modes", "is_transformed", "set_grad"]
 __all__ += ["fake_mode", "operator_packet", "operator_schema", "pytree", "tracing_state", "unset_fake_temporarily"]
 __all__ += ["MODE_FRAMES", "vmap_without_loops"]
 
@@ -21,6 +21,8 @@ is_transformed: Final[Callable[[], Any]] = torch._C._functorch.peek_interpreter_
 tracing_state: Final[Callable[[], Any]] = torch._C._get_tracing_state  # Not None inside torch.jit.trace. 2.11+
 dispatch_modes: Final[Callable[[], int]] = torch._C._len_torch_dispatch_stack
 """The number of active dispatch modes (fake tensors, flop counters). 2.11+"""
+set_grad: Final[Callable[[bool], None]] = torch._C._set_grad_enabled
+"""`torch.set_grad_enabled` without its object for a `with` block, twice at every call that observers see. 2.11+"""
 operator_schema: Final[Callable[[Any], Any]] = attrgetter("_schema")
 """Arguments and results of an operator, with what it writes and what aliases. 2.11+"""
 operator_packet: Final[Callable[[Any], Any]] = attrgetter("_overloadpacket")
