@@ -123,6 +123,7 @@ def test_every_verb_that_reports_has_the_same_formats(
         (["check", "-x", "x.py"], "There is no option -x."),
         (["explain"], "Which rule?"),
         (["explain", "gradients-never-cleard"], "Did you mean gradients-never-cleared?"),
+        (["explain", "sofmax"], "Did you mean softmax?"),
         (["explain", "softmax", "zebra"], "No rule mentions 'softmax' and 'zebra'."),
         (["explain", "GRD101", "--all"], "not both"),
         (["explain", "GRD101", "--output", "."], "Is a directory"),

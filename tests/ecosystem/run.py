@@ -330,7 +330,7 @@ def page(answers: list[Answer], part: str) -> str:
         "may appear that "
         "is not explained here. "
         "Advice is not listed.\n\n"
-        f"{len(ran)} scripts of {len(repositories)} repositories, {sum(a.good for a in ran)} as they should, "
+        f"{len(ran)} scripts of {len(repositories)} repositories, {sum(a.good for a in ran)} as expected, "
         f"{sum(a.unexpected for a in ran)} unexpected findings. Time is CPU time of the whole process, checked to "
         "plain.\n\n"
         "| script | exit code and numbers | errors and warnings, and why they are right | time |\n|---|---|---|---|\n"
@@ -380,7 +380,7 @@ def main() -> int:
     bad = [answer for answer in ran if not answer.good]
     unexpected = sum(answer.unexpected for answer in ran)
     print(
-        f"\n{len(ran)} of {len(answers)} scripts ran, {len(ran) - len(bad)} as they should, {unexpected} unexpected "
+        f"\n{len(ran)} of {len(answers)} scripts ran, {len(ran) - len(bad)} as expected, {unexpected} unexpected "
         "findings"
     )
     return int(bool(bad) or not ran)

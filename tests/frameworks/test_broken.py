@@ -1,6 +1,6 @@
 """The classic bugs planted in loops that a framework runs: found at the user's line, never at one of the framework's.
 
-Each bug has a healthy twin: the same program with the lines as they should be, of which nothing is said.
+Each bug has a healthy twin: the same program with correct lines, without findings.
 """
 
 from __future__ import annotations

@@ -59,6 +59,18 @@ def test_an_order_that_other_rows_would_keep_by_ties_says_nothing() -> None:
     assert kinds(table(low=low, high=high), table(low=high + 1, high=low)) == []
 
 
+def visits(name: str, sign: int) -> Table:
+    rows = numpy.arange(300) if name == "row" else drawn(0).integers(0, 300, 300)
+    return table("x.csv", **{name: rows + 100, "item": rows + 100 + sign * drawn(1).integers(1, 100, 300)})
+
+
+def test_identifiers_have_no_order() -> None:
+    for name in ("user_id", "userId", "Store No", "row"):
+        assert not kinds(visits(name, 1), visits(name, -1))
+    for name in ("paid", "grid", "start"):
+        assert kinds(visits(name, 1), visits(name, -1)) == [("order", True)]
+
+
 def test_a_clean_signal_beside_a_noisy_one() -> None:
     def spectra(noise: float, ending: str) -> Table:
         level = drawn(0).uniform(0, 9, (300, 1))

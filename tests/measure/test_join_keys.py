@@ -42,6 +42,27 @@ def test_keys_in_a_different_spelling(tmp_path: Path, keys: list[str], entries: 
     assert found.matched < 0.1
 
 
+def test_a_part_of_the_keys(tmp_path: Path) -> None:
+    """Only those below 1000 have lost a zero, or those of one shop are in lower case; a few name no row at all."""
+    padded = [f"{number:04d}" for number in range(700, 1500, 10)]
+    found = compared(tmp_path, [key.lstrip("0") for key in padded] * 3 + ["T01", "T02"], padded)
+    assert found is not None
+    assert found.change == "leading zeros"
+    assert 0.5 < found.matched < 0.7
+    mixed = NAMES[:45] + [name.lower() for name in NAMES[45:]]
+    found = compared(tmp_path, mixed * 2 + ["unknown"], NAMES)
+    assert found is not None
+    assert found.change == "upper and lower case"
+    assert 0.7 < found.matched < 0.8
+
+
+def test_a_part_of_the_keys_is_of_something_else(tmp_path: Path) -> None:
+    assert compared(tmp_path, PADDED * 3 + [f"9{key}" for key in PADDED], PADDED) is None
+    few = [*PADDED * 3, *(f"9{key}" for key in PADDED), PADDED[0].lstrip("0"), PADDED[1].lstrip("0")]
+    assert compared(tmp_path, few, PADDED) is None
+    assert compared(tmp_path, PADDED * 3 + [f"T{number}" for number in range(4)], PADDED) is None
+
+
 def test_the_names_of_the_columns_may_differ_in_their_ending(tmp_path: Path) -> None:
     assert compared(tmp_path, PADDED * 2, [key.lstrip("0") for key in PADDED], ("zone", "Zone_ID")) is not None
     assert compared(tmp_path, PADDED * 2, [key.lstrip("0") for key in PADDED], ("zone", "price")) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy
@@ -43,6 +44,13 @@ def test_levels_that_differ_from_file_to_file() -> None:
     assert not named(*files([1.0, 2.54]))  # two patients: nothing says that their levels are equal
 
 
+def test_levels_that_rise_from_file_to_file() -> None:
+    levels = [1.0, 1.55, 1.17, 1.33, 1.67, 1.83]
+    assert differences(*files(levels)[:2])
+    assert not named(*files(levels))
+    assert named(*files([1.0, 1.609, 1.04, 0.97, 1.63, 1.0])) == ["wear"]
+
+
 @pytest.mark.parametrize("others_differ", [True, False])
 def test_another_population(*, others_differ: bool) -> None:
     draw = numpy.random.default_rng(5)
@@ -54,3 +62,30 @@ def test_another_population(*, others_differ: bool) -> None:
         table("test.npz", **{"x[0]": drawn(2, 2.54)}, **second),
     )
     assert named(*pair) == ([] if others_differ else ["x[0]"])
+
+
+@pytest.mark.parametrize(("second", "shift"), [("white.csv", 1.0), ("white.csv", 0.0), ("test.csv", 1.0)])
+def test_two_kinds_of_one_thing(second: str, shift: float) -> None:
+    """Half of the other columns are alike in red wine and white wine: that is enough for two parts of one data set."""
+    first = "train.csv" if second == "test.csv" else "red.csv"
+    draw = numpy.random.default_rng(5)
+    a, b = ({name: draw.normal(size=300) for name in ("acid", "alcohol", "salt", "density")} for _ in range(2))
+    for name in ("acid", "salt"):
+        b[name] += shift
+    pair = (table(first, sulfur=drawn(1, 1.0), **a), table(second, sulfur=drawn(2, 3.6), **b))
+    assert named(*pair) == ([] if shift and second == "white.csv" else ["sulfur"])
+
+
+def prices(path: str, level: float, seed: int) -> Table:
+    close = drawn(seed, level)
+    return table(path, open=close * drawn(seed + 50, 1.0) ** 0.05, close=close, volume=drawn(seed + 90, 3e6))
+
+
+def test_prices_of_two_companies() -> None:
+    pair = prices("btc.csv", 30_000, 0), prices("eth.csv", 1_900, 1)
+    assert {each.column for each in differences(*pair)} == {"open", "close"}
+    assert named(*pair) == ["open", "close"]  # the volumes are alike: one may be in cents
+    assert not named(*(replace(each, columns=each.columns[:2]) for each in pair))  # nothing says so
+    further = [prices("sol.csv", 9.0, 2), prices("xrp.csv", 160, 3), prices("ada.csv", 0.4, 4)]
+    assert not named(*pair, *further)
+    assert named(*pair, prices("sol.csv", 31_000, 2), prices("xrp.csv", 1_950, 3)) == ["open", "close"]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from trueloop.measure.parallel_lines import shifted_lines
 from trueloop.measure.picture_orientation import turned
 from trueloop.measure.table_differences import differences, group_differences, single_file
-from trueloop.measure.table_relations import leaks, parts_by_group, relations, shifted_targets
+from trueloop.measure.table_relations import leaks, parts_by_group, relations, relations_of_files, shifted_targets
 from trueloop.measure.table_rows import copied_rows, ids_from_one, row_order
 from trueloop.measure.tables import Table, Values, read_tables
 from trueloop.measure.text_markers import marker
@@ -283,6 +283,39 @@ def test_a_code_that_means_the_opposite() -> None:
     assert {relation.kind for relation in found} == {"inverted"}
     assert not list(relations(table(**related(0)), table(**related(1))))
     assert not list(relations(table(**related(0)), table(**related(1, noise=2.0))))  # weaker, not turned
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_code_that_means_the_opposite_in_some_of_many_files(seed: int) -> None:
+    signs = (1.0, -1.0, 1.0, 1.0, -1.0)
+    first, second, *others = (table(**related(10 * seed + index, sign=sign)) for index, sign in enumerate(signs))
+    assert "died" in {relation.column for relation in relations_of_files(first, second, others)}
+    assert "died" in {relation.column for relation in relations_of_files(first, second, [])}
+
+
+def field(mean: float, sign: float = 1.0) -> Table:
+    """The yield is best at 6.5."""
+    rng = drawn(3)
+    acid = mean + 0.4 * rng.normal(size=400)
+    return table(acid=sign * acid, clay=rng.normal(size=400), crop=0.3 * (acid - 6.5) ** 2 + 0.1 * rng.normal(size=400))
+
+
+def test_a_curve_that_rises_in_one_file_and_falls_in_the_other() -> None:
+    assert not list(relations(field(5.6), field(7.4)))
+    assert "acid" in {each.column for each in relations(field(7.4), field(7.4, sign=-1.0))}
+
+
+def scene(turn: float) -> Table:
+    """A relation of its own to each of two columns."""
+    rng = drawn(int(turn))
+    x, way = rng.normal(size=(400, 2)), numpy.deg2rad(turn)
+    return table(a=x[:, 0], b=x[:, 1], c=x @ [numpy.cos(way), numpy.sin(way)] + 0.5 * rng.normal(size=400))
+
+
+def test_scenes_have_relations_of_their_own() -> None:
+    first, second, *others = map(scene, (0, 170, 90, 260, 45, 300))
+    assert "c" in {relation.column for relation in relations(first, second) if relation.kind == "inverted"}
+    assert "c" not in {relation.column for relation in relations_of_files(first, second, others)}
 
 
 def test_a_column_that_was_shuffled_or_shifted_alone() -> None:

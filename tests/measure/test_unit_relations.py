@@ -7,8 +7,9 @@ from typing import Any
 import numpy
 import pytest
 
-from trueloop.measure.table_differences import Difference, single_file
+from trueloop.measure.table_differences import Difference, differences, single_file
 from trueloop.measure.tables import Table, Values
+from trueloop.measure.unit_names import fits_name
 from trueloop.measure.unit_relations import conversions
 
 
@@ -56,6 +57,60 @@ def test_another_site_is_no_other_unit(seed: int) -> None:
     draw = numpy.random.default_rng(seed)  # as far as miles, but nothing follows from it
     noise = [table(distance=draw.gamma(2.5, s, 600), cost=draw.normal(size=600)) for s in (160, 99)]
     assert not found(*noise)
+
+
+def hourly(seed: int, mean: float) -> Table:
+    draw = numpy.random.default_rng(seed)
+    level = mean * numpy.exp(walk(draw, 0.97, 0.08))
+    weather, noise = walk(draw, 0.98, 1.0), draw.normal(0, 0.5, 500)
+    return table(level=level, load=50 + weather + noise + level * numpy.exp(0.1 * draw.normal()))
+
+
+def walk(draw: numpy.random.Generator, keep: float, size: float) -> Any:
+    steps, places = draw.normal(0, size, 500), numpy.zeros(500)
+    for row in range(1, 500):
+        places[row] = keep * places[row - 1] + steps[row]
+    return places
+
+
+@pytest.mark.parametrize("seed", [73, 74])
+def test_hours_that_are_like_the_hours_before(seed: int) -> None:
+    assert not found(hourly(seed, 10.0), hourly(seed + 1000, 13.4))
+
+
+@pytest.mark.parametrize(
+    ("column", "units", "fits"),
+    [
+        ("lot_m2", "kg and pounds", False), ("price_eur", "kg and pounds", False), ("lot", "kg and pounds", True),
+        ("temp_max", "miles and km", False), ("roomTemp", "degrees Celsius and Fahrenheit", True),
+        ("t_c", "degrees Celsius and kelvin", True), ("width_mm", "mm and inches", True),
+        ("speed", "miles and km", True), ("way km", "m and feet", False),
+        ("speed_kmh", "knots and km/h", True), ("glucose_mmol", "mmol/L and mg/dL", True),
+        ("power_w", "a factor of 1,000", True), ("", "miles and km", True), ("x[3]", "miles and km", True),
+    ],
+)  # fmt: skip
+def test_units_that_fit_a_name(column: str, units: str, fits: bool) -> None:
+    assert fits_name(column, units) == fits
+
+
+def test_two_regions_with_other_amounts_in_one_unit() -> None:
+    draw = numpy.random.default_rng(7)
+    lots = [draw.lognormal(5.4, 0.5, 400) * factor for factor in (1.0, 2.2)]
+    assert [each.kind for each in differences(*(table(lot=lot) for lot in lots))] == ["units"]
+    assert not differences(*(table(lot_m2=lot) for lot in lots))
+    assert [each.kind for each in differences(table(lot_m2=lots[0]), table(lot_m2=lots[0] * 10))] == ["units"]
+
+
+def test_a_unit_in_the_name_of_a_column() -> None:
+    def named(name: str) -> set[tuple[str, str]]:
+        parts = freight(0), freight(9, miles=True)
+        first, second = (table(**{name: x.column("distance").numbers, "cost": x.column("cost").numbers}) for x in parts)
+        return found(first, second)
+
+    for name in ("distance", "distance_km", "way mi", "f_attempts"):
+        assert named(name) == {(name, "miles and km")}
+    for name in ("temp", "air_temperature_max", "area_ha", "weightKg"):
+        assert not named(name)
 
 
 def test_parts_of_one_table() -> None:

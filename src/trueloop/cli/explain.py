@@ -45,10 +45,10 @@ def rule_page(rule: type[Rule]) -> str:
         for block in blocks(section):
             lines += [*_fenced(block.text), ""] if block.code else [block.text, ""]
     allow = _fenced(f"...  # trueloop: allow[{rule.name}]")
-    lines += ["## Allow it", "", "Where it is meant, say so on the line:", "", *allow, ""]
+    lines += ["## Allow it", "", "If the finding is intended, accept it on its line:", "", *allow, ""]
     if rule.explained_by:
         causes = ", ".join(f"`{name}`" for name in rule.explained_by)
-        lines += [f"It stays quiet where one of its causes has been found: {causes}.", ""]
+        lines += [f"Not reported if its cause is reported: {causes}.", ""]
     return "\n".join(lines)
 
 
@@ -131,7 +131,7 @@ def _answer(words: list[str]) -> Answer:
         return Answer(named)
     found = search(words)
     if not found:
-        known = [each for rule in all_rules() for each in (rule.code, rule.name)]
+        known = [each for rule in all_rules() for each in (rule.code, rule.name, *rule.name.split("-"))]
         near = did_you_mean(words[0], known) if len(words) == 1 else ""
         raise Misuse(f"No rule mentions {' and '.join(map(repr, words))}.{near} `trueloop explain --all` lists all.")
     count = f"{len(found)} rules mention {' and '.join(words)}. `trueloop explain CODE` shows a page."

@@ -30,7 +30,7 @@ Kind = Literal[
     "order", "exchanged", "constant", "units", "percent", "base", "comma", "separator", "padding", "spelling", "date",
     "accents", "direction", "inverted", "unrelated", "precision", "rounded", "wrapped", "orientation", "text date",
     "leaked", "collapsed", "times", "day first", "month first", "overflowed", "stretched",
-    "recoded", "point", "statistics", "day month", "wrapped beside", "boxes",
+    "recoded", "point", "statistics", "day month", "wrapped beside", "boxes", "grids",
 ]  # fmt: skip
 
 
@@ -309,3 +309,5 @@ class VocabularyCompared(Event):
     literal: bool = False  # an alphabet in the script itself
     setting: str = ""  # of a configuration file, about lower case
     is_set: bool = False
+    follow: float = 0.0  # share of the missing words that begin as an entry which no text uses
+    unused: float = 0.0  # share of the entries that no text uses

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from trueloop.event import Column, Repeated
 from trueloop.measure.correlation import correlation
+from trueloop.measure.tensors import deviation_of, mean_of
 
 __all__ = ["as_table", "column_facts", "is_noise"]
 
@@ -23,7 +24,8 @@ ERRORS: Final = 5.0  # standard errors
 
 
 def as_table(rows: Tensor) -> tuple[Tensor, str]:
-    """Rows by columns in double precision, and what a column is. Time and space are pooled."""
+    """Rows by columns, in double precision where the columns are separate, and what a column is. Time and space are
+    pooled."""
     rows = rows.detach()
     if rows.ndim == 2 and rows.shape[1] <= MOST_COLUMNS:
         return rows.double(), "features"
@@ -31,7 +33,7 @@ def as_table(rows: Tensor) -> tuple[Tensor, str]:
         return rows.double().flatten(0, 1), "features"
     if rows.ndim >= 4 and rows.shape[1] <= 64:
         return rows.double().flatten(2).transpose(1, 2).flatten(0, 1), "channels"
-    return rows.double().reshape(-1, 1), "channels"
+    return rows.reshape(-1, 1), "channels"  # many numbers: not copied in double precision
 
 
 def column_facts(table: Tensor, targets: Tensor | None, classes: bool) -> tuple[Column, ...]:
@@ -76,9 +78,10 @@ def _column(values: Tensor, targets: Tensor | None, classes: bool) -> Column:
             facts["by_default"] = _by_default(values, targets)
         else:
             facts["correlation"] = correlation(values, targets)
+    mean = mean_of(values)
     return Column(
-        mean=values.mean().item(),
-        deviation=values.std(correction=0).item(),
+        mean=mean,
+        deviation=deviation_of(values, mean),
         low=low,
         high=high,
         smallest=ordered[0].item(),
@@ -99,7 +102,7 @@ def _sorted(values: Tensor) -> Tensor:
 
 def _distinct(ordered: Tensor) -> int:
     """Of sorted numbers."""
-    return int((ordered[1:] != ordered[:-1]).sum()) + 1 if len(ordered) else 0
+    return int((ordered[1:] != ordered[:-1]).count_nonzero()) + 1 if len(ordered) else 0
 
 
 def _repeated(ordered: Tensor) -> Repeated | None:
@@ -107,7 +110,7 @@ def _repeated(ordered: Tensor) -> Repeated | None:
     if len(ordered) < LEAST_ROWS:
         return None
     for end, step in ((0, 1), (len(ordered) - 1, -1)):
-        same = int((ordered == ordered[end]).sum())
+        same = int((ordered == ordered[end]).count_nonzero())
         rest = ordered[same:] if step == 1 else ordered[: len(ordered) - same]
         if not max(LEAST_SAME, LEAST_SHARE * len(ordered)) <= same <= MOST_SHARE * len(ordered):
             continue

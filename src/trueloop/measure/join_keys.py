@@ -15,8 +15,9 @@ __all__ = ["MissedKeys", "missed_keys"]
 LEAST: Final = 20  # different keys of each file
 MOST: Final = 50_000  # rows
 UNIQUE: Final = 0.99  # of the rows of the file that is looked up have a key of their own
-MISSED: Final = 0.6  # of the rows find their key as it is written, at most
+MISSED: Final = 0.9  # of the rows find their key as it is written, at most
 FOUND: Final = 0.95  # after the change, at least
+OF_MISSED: Final = 0.8  # of the rows that do not find their key find it after the change, at least
 COUNTERS: Final = ("id", "index", "idx", "row", "number", "nr", "no", "n", "key")  # each file counts its own rows
 
 _CHANGES: Final[dict[str, Callable[[str], str]]] = {
@@ -92,7 +93,8 @@ def _missed(keys: list[str], entries: set[str]) -> MissedKeys | None:
     for name, change in _CHANGES.items():
         changed = {change(entry): entry for entry in entries}
         alike = sum(change(key) in changed for key in keys) / len(keys)
-        if alike >= FOUND and len(changed) >= UNIQUE * len(entries):  # two entries do not become one
+        found = alike >= max(FOUND, matched + OF_MISSED * (1 - matched))
+        if found and len(changed) >= UNIQUE * len(entries):  # two entries do not become one
             example = next(key for key in keys if key not in entries and change(key) in changed)
             return MissedKeys("", matched, alike, name, example, changed[change(example)])
     return None

@@ -17,42 +17,66 @@ from trueloop.measure.table_differences import LEAST, Difference
 from trueloop.measure.tables import Table
 from trueloop.measure.unit_relations import in_two_units
 
-__all__ = ["is_in_two_units", "standing_out"]
+__all__ = ["is_in_two_units", "sisters", "standing_out"]
 
 NEAR: Final = 0.5  # distance of two distributions (Kolmogorov-Smirnov): sister files that use one unit
 ALIKE: Final = 0.3  # the same of a column that is not in question
+BESIDE: Final = 1 / 3  # of the way from one file to the other, on a logarithmic scale
+MOST: Final = 0.5  # of the other columns of two files from one population are alike
+NEARLY_ALL: Final = 0.8  # the same of two files of which nothing says so: red wine and white wine
 SURE: Final = 5.0  # times larger: more than most levels differ
 FEW: Final = 2  # sister files that say as much as another column
 DISTINCT: Final = 10  # values
+LETTERS: Final = 2  # in the name of a column that does not tell what it is: x, y, z, ax
+TELLING: Final = 3  # names of columns that do, besides a time
 
 Floats = NDArray[numpy.float64]
 
 
 def standing_out(found: list[Difference], first: Table, second: Table, tables: list[Table]) -> list[Difference]:
     """Without the factors that chance gives. `tables`: all that the script read."""
-    units = {each.column for each in found if each.kind == "units"}
-    return [each for each in found if _stands_out(each, first, second, tables, units)]
+    further = sisters(first, second, tables)
+    possible = [each for each in found if each.kind != "units" or _are_two_levels(each, first, second, further)]
+    units = {each.column for each in possible if each.kind == "units"}
+    return [each for each in possible if each.kind != "units" or _stands_out(each, first, second, further, units)]
 
 
-def _stands_out(found: Difference, first: Table, second: Table, tables: list[Table], units: set[str]) -> bool:
-    """`units`: the columns that differ by a unit, this one among them."""
-    if found.kind != "units":
-        return True
+def _are_two_levels(found: Difference, first: Table, second: Table, further: list[Table]) -> bool:
+    """Whether each sister file has the level of one of two files, and not one between or beyond them."""
     a, b = _numbers(first, found.column), _numbers(second, found.column)
     if a is None or b is None:
         return True
-    sisters = [_numbers(each, found.column) for each in _sisters(first, second, tables)]
-    known = [each for each in sisters if each is not None and len(each) >= LEAST]
+    known = _known(found.column, further)
     if any(min(distance(each, a), distance(each, b)) > NEAR for each in known):
         return False
-    if found.factor >= SURE and not found.column.endswith("]"):
+    return _is_large(found) or all(_is_beside(each, a, b) for each in known)
+
+
+def _stands_out(found: Difference, first: Table, second: Table, further: list[Table], units: set[str]) -> bool:
+    """`units`: the columns that differ by a unit, this one among them."""
+    samples = bool(split_of(first.path) and split_of(second.path)) or len(_known(found.column, further)) >= FEW
+    if samples and _is_large(found):
         return True
     others = [_alike(name, first, second) for name in first.names if name not in units and name in second.names]
     compared = [alike for alike in others if alike is not None]
-    if sum(compared) < len(compared) / 2:
+    if sum(compared) < (MOST if samples else NEARLY_ALL) * len(compared):
         return False  # another population
-    samples = bool(split_of(first.path) and split_of(second.path))
-    return samples or found.factor >= SURE or bool(compared) or len(known) >= FEW
+    return samples or bool(compared)
+
+
+def _known(column: str, further: list[Table]) -> list[Floats]:
+    values = [_numbers(each, column) for each in further]
+    return [each for each in values if each is not None and len(each) >= LEAST]
+
+
+def _is_large(found: Difference) -> bool:
+    return found.factor >= SURE and not found.column.endswith("]")
+
+
+def _is_beside(values: Floats, a: Floats, b: Floats) -> bool:
+    """Whether the level of a file is that of one of two files, and not between or beyond them."""
+    level, one, other = (numpy.log(max(1e-9, numpy.median(each))) for each in (values, a, b))
+    return bool(min(abs(level - one), abs(level - other)) <= BESIDE * abs(one - other))
 
 
 def is_in_two_units(column: str, first: Table, second: Table, tables: Iterable[Table]) -> bool:
@@ -64,13 +88,15 @@ def is_in_two_units(column: str, first: Table, second: Table, tables: Iterable[T
     return values is not None and others is not None and in_two_units(values, others, further)
 
 
-def _sisters(first: Table, second: Table, tables: Iterable[Table]) -> list[Table]:
-    """Further files with the same columns, which mean the same: their names differ by a number or by a split."""
+def sisters(first: Table, second: Table, tables: Iterable[Table]) -> list[Table]:
+    """Further files with the same columns, which mean the same: their names differ by a number or by a split, or the
+    names of several columns say what they are."""
     kinds, paths = {kind_of(first.path), kind_of(second.path)}, {first.path, second.path}
+    tell = first.named and sum(len(name) > LETTERS for name in first.names) >= TELLING
     return [
         each
         for each in tables
-        if each.path not in paths and kind_of(each.path) in kinds and set(each.names) == set(first.names)
+        if each.path not in paths and (tell or kind_of(each.path) in kinds) and set(each.names) == set(first.names)
     ]
 
 

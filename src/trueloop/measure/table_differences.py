@@ -3,19 +3,22 @@
 import re
 import unicodedata
 from collections import Counter
+from collections.abc import Iterable
 from itertools import pairwise, product
 from typing import Any, Final, NamedTuple
 
 import numpy
 from numpy.typing import NDArray
 
+from trueloop.measure.composed_letters import different_forms
 from trueloop.measure.distributions import distance
 from trueloop.measure.exchanged_days import exchanged_days
 from trueloop.measure.lost_points import lost_points
 from trueloop.measure.rounded_times import rounded_times
 from trueloop.measure.tables import Table, Values
+from trueloop.measure.unit_names import fits_name
 
-__all__ = ["Difference", "differences", "distance", "group_differences", "mostly", "single_file"]
+__all__ = ["Difference", "differences", "distance", "forms_differ", "group_differences", "mostly", "single_file"]
 
 LEAST: Final = 40  # rows in each file
 QUANTILES: Final = (0.1, 0.25, 0.5, 0.75, 0.9)
@@ -33,6 +36,7 @@ UNITS: Final = {
     60.0: "minutes and seconds", 3600.0: "hours and seconds", 24.0: "days and hours",
     365.25: "years and days", 1e6: "a factor of 1,000,000",
 }  # fmt: skip
+TEMPERATURES: Final = "degrees Celsius and Fahrenheit and kelvin"
 STUCK: Final = 0.9  # share of the most frequent value of a column that does not move
 MOVING: Final = 0.65  # the same of one that does
 RARE: Final = 0.1  # or that value is rare in it: rain is mostly 0
@@ -81,7 +85,7 @@ def group_differences(table: Table, rows: NDArray[numpy.int64], others: NDArray[
     for column in table.columns:
         parts = [_part(column, each) for each in (rows, others)]
         difference = _compare(*parts) if column.kind != "digest" else None
-        if difference is not None and difference.kind in ("base", "percent", "comma", "date"):
+        if difference is not None and difference.kind in ("base", "percent", "comma", "date", "accents"):
             found.append(difference)
     return found
 
@@ -163,14 +167,14 @@ def _compare(first: Values, second: Values) -> Difference | None:
         a, b = (column.numbers for column in (first, second))
         if a is None or b is None or not (numpy.isfinite(a).all() and numpy.isfinite(b).all()):
             return None
-        found = _constant(a, b) or _units(a, b)
+        found = _constant(a, b) or _units(a, b, first.name)
         return None if found is None else found._replace(column=first.name)
     if first.numbers is not None and second.numbers is not None:
         a, b = (column[numpy.isfinite(column)] for column in (first.numbers, second.numbers))
         if min(len(a), len(b)) < LEAST:
             return None
         found = _direction(a, b) or _constant(a, b) or _base(a, b) or _percent(a, b) or _wrapped(a, b)
-        found = found or _rounded(a, b) or _units(a, b)
+        found = found or _rounded(a, b) or _units(a, b, first.name)
     elif first.words is not None and second.words is not None:
         found = _spelled(first.words, second.words)
     else:
@@ -314,13 +318,14 @@ def _rounded(a: Floats, b: Floats) -> Difference | None:
     )
 
 
-def _units(a: Floats, b: Floats) -> Difference | None:
+def _units(a: Floats, b: Floats, name: str) -> Difference | None:
     if len(numpy.unique(a)) < DISTINCT or len(numpy.unique(b)) < DISTINCT or _counts(a) or _counts(b):
         return None
-    return _scaled(a, b) or _temperature(a, b)
+    units = {factor: units for factor, units in UNITS.items() if fits_name(name, units)}
+    return _scaled(a, b, units) or (_temperature(a, b) if fits_name(name, TEMPERATURES) else None)
 
 
-def _scaled(a: Floats, b: Floats) -> Difference | None:
+def _scaled(a: Floats, b: Floats, units: dict[float, str]) -> Difference | None:
     """The same shape on a logarithmic scale, elsewhere."""
     if (a > 0).mean() < 0.95 or (b > 0).mean() < 0.95:
         return None
@@ -332,11 +337,11 @@ def _scaled(a: Floats, b: Floats) -> Difference | None:
     if numpy.abs((elsewhere - quantiles) - shift).max() > ALIKE * spread + noise:
         return None
     factor = float(numpy.exp(abs(shift)))
-    unit = min(UNITS, key=lambda known: abs(numpy.log(known if known > 1 else 1 / known) - abs(shift)))
+    unit = min(units, key=lambda known: abs(numpy.log(known if known > 1 else 1 / known) - abs(shift)))
     distance = abs(numpy.log(unit if unit > 1 else 1 / unit) - abs(shift))
     known, named = distance <= NEAR + noise / 3, distance <= NEAR  # a wrong name would mislead
     if abs(shift) >= (KNOWN_APART if known else APART) * spread and factor >= (1.5 if known else FAR):
-        return Difference("units", "", mostly(a), mostly(b), factor, UNITS[unit] if named else "")
+        return Difference("units", "", mostly(a), mostly(b), factor, units[unit] if named else "")
     return None
 
 
@@ -361,7 +366,14 @@ def _spelled(first: list[str], second: list[str]) -> Difference | None:
                for cells, turn in zip((first, second), turns, strict=True)]  # fmt: skip
     if all(ordered) and turns[0] != turns[1]:
         return Difference("direction", "", f"{first[0]} to {first[-1]}", f"{second[0]} to {second[-1]}")
-    return _separator(first, second) or _padding(first, second) or _dates(first, second) or _spelling(first, second)
+    found = _separator(first, second) or _padding(first, second) or _dates(first, second) or _spelling(first, second)
+    return found or forms_differ(first, second)
+
+
+def forms_differ(first: Iterable[str], second: Iterable[str]) -> Difference | None:
+    """Texts with the same accented letters, composed in one and apart in the other."""
+    forms = different_forms(first, second)
+    return None if forms is None else Difference("accents", "", *forms)
 
 
 def _separator(first: list[str], second: list[str]) -> Difference | None:

@@ -7,6 +7,7 @@ import numpy
 from numpy.typing import NDArray
 
 from trueloop.measure.correlation import correlation_of_arrays
+from trueloop.measure.distributions import distance
 from trueloop.measure.table_differences import Difference
 from trueloop.measure.tables import Table
 
@@ -18,6 +19,7 @@ __all__ = [
     "leaks",
     "parts_by_group",
     "relations",
+    "relations_of_files",
     "shifted_targets",
 ]
 
@@ -31,6 +33,9 @@ STRONGLY: Final = 0.5
 SURELY: Final = 0.7  # a relation that does not get lost with more noise
 TURNED: Final = -0.15  # from one part to the other
 CERTAIN: Final = 5.0  # standard errors, of as many rows as say something new: days of one month relate by chance
+ELSEWHERE: Final = 0.75  # distance of two distributions (Kolmogorov-Smirnov) that hardly overlap
+MEASURED: Final = 20  # values of a column that is no code
+IN_CAMPS: Final = 0.8  # of the sister files
 NOTHING: Final = 0.1
 FEATURES: Final = 8  # columns of an array
 SPREAD: Final = 2.0  # times smaller: a part that varies less shows less
@@ -75,17 +80,11 @@ def parts_by_group(table: Table) -> Iterator[list[Part]]:
 
 def relations(first: Table, second: Table, rows: Rows | None = None, others: Rows | None = None) -> Iterator[Relation]:
     """Columns whose relation to the others differs between two tables, or between parts of one table."""
-    names = [c.name for c in first.columns if c.numbers is not None and c.name in second.names]
-    names = [name for name in names if second.column(name).numbers is not None][:MOST_COLUMNS]
-    if len(names) < 2:
+    comparable = _comparable(first, second, rows, others)
+    if comparable is None:
         return
-    a, b = _matrix(first, names, rows), _matrix(second, names, others)
-    if min(len(a), len(b)) < LEAST:
-        return
-    moving = [i for i in range(len(names)) if a[:, i].std() > 0 and b[:, i].std() > 0]
-    a, b, names = a[:, moving], b[:, moving], [names[i] for i in moving]
-    scale = a.std(0)
-    a, b = (numpy.clip((part - part.mean(0)) / scale, -5, 5) for part in (a, b))
+    names, first_rows, second_rows = comparable
+    a, b = _scaled(first_rows, second_rows)
     same_spread = bool((numpy.abs(numpy.log(b.std(0) + 1e-9)) < numpy.log(SPREAD)).all())
     found = [
         _relation(name, a, b, index, same_spread and rows is None)
@@ -93,9 +92,88 @@ def relations(first: Table, second: Table, rows: Rows | None = None, others: Row
         if not _counts(a[:, index]) and not _counts(b[:, index])
     ]
     kept = [each for each in found if each is not None]
+    apart = (first_rows, second_rows)
+    kept = [x for x in kept if x.kind != "inverted" or not _is_elsewhere(*apart, names.index(x.column))]
     if any(each.kind == "inverted" and each.column.endswith("]") for each in kept) and _is_another_space(a, b):
         kept = [each for each in kept if each.kind != "inverted"]
     yield from kept
+
+
+def _is_elsewhere(a: Floats, b: Floats, index: int) -> bool:
+    """Whether a column, or the one that is turned against it most, hardly overlaps in the two parts: a curve may rise
+    in one and fall in the other. An exchanged sign mirrors the values at zero."""
+    turned = [-_correlation(a, i, index) * _correlation(b, i, index) for i in range(a.shape[1])]
+    pairs = ((a[:, i], b[:, i]) for i in (index, int(numpy.argmax(turned))))
+    return any(
+        min(numpy.unique(x).size, numpy.unique(y).size) >= MEASURED and min(distance(x, y), distance(x, -y)) > ELSEWHERE
+        for x, y in pairs
+    )
+
+
+def _correlation(part: Floats, column: int, other: int) -> float:
+    return correlation_of_arrays(part[:, column], part[:, other])
+
+
+def relations_of_files(first: Table, second: Table, sisters: list[Table]) -> list[Relation]:
+    """Those of two of many files. Scenes, persons and seasons have relations of their own: a column that is turned in
+    some files relates to the others as in one of the two files, and against the other one, in nearly all sisters."""
+    return [
+        each
+        for each in relations(first, second)
+        if each.kind != "inverted" or _is_turned_among(each.column, first, second, sisters)
+    ]
+
+
+def _is_turned_among(column: str, first: Table, second: Table, sisters: list[Table]) -> bool:
+    camps = [_camp(column, sister, first, second) for sister in sisters]
+    known = [camp for camp in camps if camp is not None]
+    return sum(known) >= IN_CAMPS * len(known)
+
+
+def _camp(column: str, sister: Table, first: Table, second: Table) -> bool | None:
+    """None: too few rows."""
+    one, other = (_transfer(column, sister, each) for each in (first, second))
+    if one is None or other is None:
+        return None
+    return any(min(a) >= RELATED / 2 and max(b) <= TURNED / 2 for a, b in ((one, other), (other, one)))
+
+
+def _transfer(column: str, table: Table, other: Table) -> tuple[float, float] | None:
+    """How well a probe of each table predicts the column in the other one."""
+    comparable = _comparable(table, other)
+    if comparable is None or column not in comparable[0]:
+        return None
+    names, *raw = comparable
+    a, b = _scaled(*raw)
+    index = names.index(column)
+    rest = [i for i in range(len(names)) if i != index]
+    return _across(a[:, rest], a[:, index], b[:, rest], b[:, index])
+
+
+def _comparable(
+    first: Table, second: Table, rows: Rows | None = None, others: Rows | None = None
+) -> tuple[list[str], Floats, Floats] | None:
+    """The numbers that vary in both tables."""
+    names = [c.name for c in first.columns if c.numbers is not None and c.name in second.names]
+    names = [name for name in names if second.column(name).numbers is not None][:MOST_COLUMNS]
+    if len(names) < 2:
+        return None
+    a, b = _matrix(first, names, rows), _matrix(second, names, others)
+    if min(len(a), len(b)) < LEAST:
+        return None
+    moving = [i for i in range(len(names)) if a[:, i].std() > 0 and b[:, i].std() > 0]
+    return [names[i] for i in moving], a[:, moving], b[:, moving]
+
+
+def _scaled(a: Floats, b: Floats) -> tuple[Floats, Floats]:
+    """Around the mean of each part, in the spread of the first one."""
+    scale = a.std(0)
+    return numpy.clip((a - a.mean(0)) / scale, -5, 5), numpy.clip((b - b.mean(0)) / scale, -5, 5)
+
+
+def _across(x: Floats, y: Floats, u: Floats, v: Floats) -> tuple[float, float]:
+    """The correlations of what a probe of each part says about the other part."""
+    return correlation_of_arrays(u @ _fit(x, y), v), correlation_of_arrays(x @ _fit(u, v), y)
 
 
 def _is_another_space(a: Floats, b: Floats) -> bool:
@@ -110,8 +188,7 @@ def _is_another_space(a: Floats, b: Floats) -> bool:
         inside = min(_crossed(x, y), _crossed(u, v))
         if inside >= RELATED:
             related += 1
-            across = correlation_of_arrays(u @ _fit(x, y), v), correlation_of_arrays(x @ _fit(u, v), y)
-            differing += max(across) < inside / 2
+            differing += max(_across(x, y, u, v)) < inside / 2
     return related > 0 and differing >= related / 2
 
 
@@ -123,7 +200,7 @@ def _relation(name: str, a: Floats, b: Floats, index: int, comparable: bool) -> 
     inside = (_crossed(x, y), _crossed(u, v))
     if max(inside) < RELATED:
         return None
-    across = (correlation_of_arrays(u @ _fit(x, y), v), correlation_of_arrays(x @ _fit(u, v), y))
+    across = _across(x, y, u, v)
     if min(inside) >= max(RELATED, _by_chance(x, y), _by_chance(u, v)) and max(across) <= TURNED:
         return Relation("inverted", name, inside, across)
     if not comparable or max(inside) < STRONGLY or min(inside) > NOTHING or min(len(a), len(b)) < ENOUGH:

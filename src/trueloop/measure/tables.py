@@ -34,6 +34,7 @@ SNIFFED: Final = 50  # lines that show the delimiter
 MOSTLY: Final = 0.98  # of the cells are numbers, in a column of numbers
 BINARY: Final = (".bin", ".pkl", ".pickle", ".png", ".jpg", ".jpeg", ".gif", ".wav", ".mp3", ".flac")
 BINARY_TOO: Final = (".zip", ".tar", ".safetensors", ".onnx", ".h5", ".parquet", ".log", ".md", ".html", ".xml")
+CODE: Final = r"[A-Za-z]+[-_]?\d+"
 DELIMITERS: Final = (",", "\t", ";", "|")
 
 Numbers = NDArray[numpy.float64]
@@ -216,14 +217,18 @@ def _column(name: str, cells: list[str]) -> Values:
     filled = [cell for cell in cells if cell]
     if filled and sum(map(_is_number, filled)) >= MOSTLY * len(filled):
         numbers = numpy.array([float(cell) if _is_number(cell) else numpy.nan for cell in cells])
-        return Values(name, numbers, None, "text", cells if _is_spelled(filled) else None)
+        codes = [cell for cell in filled if not re.fullmatch(CODE, cell)]  # stop 0417 beside the temporary stop T03
+        return Values(name, numbers, None, "text", cells if codes and _is_spelled(codes, len(filled)) else None)
     return Values(name, None, cells)
 
 
-def _is_spelled(cells: list[str]) -> bool:
-    """Whole numbers, some of them with leading zeros or a decimal point: keys, if they are looked up."""
+def _is_spelled(cells: list[str], filled: int) -> bool:
+    """Whole numbers, some of them with leading zeros or a decimal point, or beside codes with letters: keys, if they
+    are looked up."""
     if not all(re.fullmatch(r"-?\d+(\.0)?", cell) for cell in cells):
         return False
+    if len(cells) < filled:
+        return True
     return any(cell.endswith(".0") or (cell.startswith("0") and len(cell) > 1) for cell in cells)
 
 

@@ -15,6 +15,7 @@ from trueloop.measure.correlation import correlation_of_arrays
 from trueloop.measure.distributions import distance
 from trueloop.measure.table_differences import Difference, mostly
 from trueloop.measure.tables import Table
+from trueloop.measure.unit_names import fits_name
 
 __all__ = ["conversions", "in_two_units"]
 
@@ -53,9 +54,12 @@ def conversions(
     apart = {name: _apart(a[name], b[name]) for name in names}
     partners = [name for name in names if apart[name] < SAME and numpy.unique(a[name]).size >= DISTINCT]
     for name in names:
-        if apart[name] < DIFFERENT or min(len(numpy.unique(side[name])) for side in (a, b)) < DISTINCT:
+        alone = min(_new_in_a_row(side[name]) for side in (a, b))
+        if apart[name] * alone**0.5 < DIFFERENT or min(len(numpy.unique(side[name])) for side in (a, b)) < DISTINCT:
             continue
         for units, (scale, offset) in CONVERSIONS.items():
+            if not fits_name(name, units):
+                continue
             for converted in ((b[name] - offset) / scale, b[name] * scale + offset):
                 if _apart(a[name], converted) > SAME:
                     continue
@@ -81,8 +85,14 @@ def _fits(x: Floats, y: Floats, raw: Floats, converted: Floats, target: Floats) 
         for fit, values in ((curve, raw), (curve, converted), (own, converted))
     )
     worse = as_is - after
-    surely = worse.mean() > SURELY * worse.std() / len(worse) ** 0.5
+    surely = worse.mean() > SURELY * worse.std() / (len(worse) * _new_in_a_row(worse)) ** 0.5
     return bool(after.mean() < AS_BEFORE * best.mean() and as_is.mean() > WORSE * after.mean() and surely)
+
+
+def _new_in_a_row(values: Floats) -> float:
+    """The share of the rows that say something new: an hour is like the hour before, and weeks differ by chance."""
+    like = max(0.0, correlation_of_arrays(values[:-1], values[1:]))
+    return (1 - like) / (1 + like)
 
 
 def _columns(table: Table, names: list[str], rows: Rows | None) -> dict[str, Floats]:

@@ -7,7 +7,6 @@ they are logs and results.
 import json
 import os
 import re
-from collections import Counter
 from itertools import combinations, permutations
 from time import thread_time
 from typing import Final
@@ -50,19 +49,29 @@ from trueloop.measure.picture_orientation import turned
 from trueloop.measure.recoded import recoded
 from trueloop.measure.row_names import names_rows
 from trueloop.measure.shared_groups import shared_groups
-from trueloop.measure.sister_files import is_in_two_units, standing_out
+from trueloop.measure.sister_files import is_in_two_units, sisters, standing_out
+from trueloop.measure.sixteen_bits import counts_beyond_range
+from trueloop.measure.small_files import LARGEST, is_small, occurrences, repeated_names, text_of
 from trueloop.measure.splits import is_part, kind_of, listed_rows, sides, split_of
 from trueloop.measure.stored_statistics import foreign_statistics, read_statistics
 from trueloop.measure.stretched import stretched_arrays
-from trueloop.measure.table_differences import Difference, differences, group_differences, single_file
-from trueloop.measure.table_relations import as_difference, leaks, parts_by_group, relations, shifted_targets
+from trueloop.measure.table_differences import Difference, differences, forms_differ, group_differences, single_file
+from trueloop.measure.table_relations import (
+    as_difference,
+    leaks,
+    parts_by_group,
+    relations,
+    relations_of_files,
+    shifted_targets,
+)
 from trueloop.measure.table_rows import copied_rows, have_keys, ids_from_one, row_order
 from trueloop.measure.tables import Table, read_tables
 from trueloop.measure.text_markers import marker
 from trueloop.measure.text_order import text_order
+from trueloop.measure.turned_grids import turned_grids
 from trueloop.measure.unit_relations import conversions, in_two_units
-from trueloop.measure.unpacked import LARGEST_UNPACKED, unpacked_size
-from trueloop.measure.vocabulary import case_setting, coverage, read_vocabularies
+from trueloop.measure.vocabulary import Vocabulary, case_setting, coverage, read_vocabularies
+from trueloop.measure.word_forms import other_forms, words_of
 from trueloop.measure.word_vectors import best_text, misplaced_words, read_word_lists, stored_vectors
 from trueloop.measure.wrapped_targets import wrapped_targets
 from trueloop.measure.wrong_lengths import wrong_lengths
@@ -76,14 +85,13 @@ __all__ = ["DataFilesObserver"]
 
 MOST_FILES: Final = 48
 MOST_BYTES: Final = 2**25  # of all files
-LARGEST: Final = 2**24
 MOST_MODULES: Final = 40  # of the user's that are searched for an alphabet
 SECONDS: Final = 4.0  # of the processor, to read and to compare
 ALIKE: Final = 0.6  # of the columns: two files of one kind
-SMALL: Final = 2**18  # bytes of a list of files
 FEW_PARTS: Final = 3  # of a file: training, validation, test
 FEW_WRONG: Final = 0.05  # of the files that a list names
 MANY_WRONG: Final = 0.2
+_OF_ROWS: Final = ("order", "direction")  # these matter without the column
 LETTERS: Final = 2  # in the name of a column that does not tell what it is: x, y, z, ax
 FEW_MORE: Final = 0.01  # rows: one file has lost some
 
@@ -116,7 +124,7 @@ class DataFilesObserver(Observer):
         began = thread_time()
         tables = self._tables = self._read(began)
         self._tabular = {table.path for table in tables}
-        self._repeated = _repeated_names(self._tabular)
+        self._repeated = repeated_names(self._tabular)
         if self._places:
             self.emit(TablesRead, None, len(self._places), len(tables))
         self._listed()
@@ -143,7 +151,7 @@ class DataFilesObserver(Observer):
         tables: list[Table] = []
         left = MOST_BYTES
         for path in list(self._places)[:MOST_FILES]:
-            size = os.path.getsize(path) if _is_small(path) else LARGEST + 1
+            size = os.path.getsize(path) if is_small(path) else LARGEST + 1
             if size <= min(LARGEST, left) and thread_time() - began < SECONDS / 2:
                 left -= size
                 tables += read_tables(path)
@@ -200,6 +208,7 @@ class DataFilesObserver(Observer):
                 self._lost_order(sorted_events(table, other), table, other)
             return
         if first.lines or second.lines:
+            self._lines_differ(first, second)
             return
         names = os.path.basename(first.path), os.path.basename(second.path)
         rows = (first.rows, second.rows)
@@ -211,8 +220,10 @@ class DataFilesObserver(Observer):
             for found in conversions(first, second)
             if found.column not in known and is_in_two_units(found.column, first, second, self._tables)
         )
-        for found in (*found_alone, *map(as_difference, relations(first, second))):
-            self._differ(found, second.path, *names, rows)
+        related = relations_of_files(first, second, sisters(first, second, self._tables))
+        for found in (*found_alone, *map(as_difference, related)):
+            if found.kind in _OF_ROWS or found.column not in first.names or not self._is_left_out(found.column, first):
+                self._differ(found, second.path, *names, rows)
         for codes in recoded(first, second):
             if not self._is_left_out(codes.column, first):
                 how = {"first": "they first come in the order 0, 1, 2, ... in both files",
@@ -235,6 +246,12 @@ class DataFilesObserver(Observer):
         for ahead in look_ahead(first, second):
             self._looks_ahead(ahead, first, second, names, rows)
         self._compare_arrays(first, second)
+
+    def _lines_differ(self, first: Table, second: Table) -> None:
+        found = forms_differ(first.columns[0].words or [], second.columns[0].words or [])
+        if found is not None:
+            names = os.path.basename(first.path), os.path.basename(second.path)
+            self._differ(found._replace(column="line"), second.path, *names, (first.rows, second.rows))
 
     def _compare_arrays(self, first: Table, second: Table) -> None:
         """Sensors that are arrays of their own, and pictures."""
@@ -274,8 +291,8 @@ class DataFilesObserver(Observer):
     def _is_used(self, column: str, others: list[str]) -> bool:
         """Whether the script names a column as often as the others, or names none and takes all that a header has."""
         texts = self._source_texts()
-        counts = sorted(_occurrences(name, texts) for name in others)
-        usual, own = counts[len(counts) // 2], _occurrences(column, texts)
+        counts = sorted(occurrences(name, texts) for name in others)
+        usual, own = counts[len(counts) // 2], occurrences(column, texts)
         takes_all = _TAKES_ALL.search(texts) is not None and _PICKS.search(texts) is None
         return own >= usual if usual else takes_all and not leaves_out(column, self._modules())
 
@@ -285,7 +302,7 @@ class DataFilesObserver(Observer):
 
     def _source_texts(self) -> str:
         """The user's modules, and the small files that are not tables: configurations."""
-        return "".join(map(_text_of, sorted(self._modules() | self._places.keys() - self._tabular)))
+        return "".join(map(text_of, sorted(self._modules() | self._places.keys() - self._tabular)))
 
     def _looks_ahead(
         self, found: LookAhead, first: Table, second: Table, names: tuple[str, str], rows: tuple[int, int]
@@ -300,8 +317,8 @@ class DataFilesObserver(Observer):
     def _is_left_out(self, column: str, table: Table) -> bool:
         """Whether the script names most of the other columns of a file, and not this one."""
         texts = self._source_texts()
-        named = [_occurrences(name, texts) > 0 for name in table.names if name != column]
-        return sum(named) > len(named) / 2 and not _occurrences(column, texts)
+        named = [occurrences(name, texts) > 0 for name in table.names if name != column]
+        return sum(named) > len(named) / 2 and not occurrences(column, texts)
 
     def _differ(
         self, found: Difference, path: str, file: str, other: str, rows: tuple[int, int], group: str = ""
@@ -362,7 +379,7 @@ class DataFilesObserver(Observer):
 
     def _statistics(self, tables: list[Table]) -> None:
         """Means and deviations beside the data that they are stored for."""
-        for path in [path for path in list(self._places)[:MOST_FILES] if _is_small(path)]:
+        for path in [path for path in list(self._places)[:MOST_FILES] if is_small(path)]:
             for stated in read_statistics(path):
                 found = foreign_statistics(stated, [table for table in tables if table.path != path])
                 if found is not None:
@@ -373,7 +390,8 @@ class DataFilesObserver(Observer):
         boxes = list(box_formats(tables))
         if boxes and converts_boxes(self._modules(), self._source_texts()):
             boxes = []
-        for found, table, other in (*overflows(tables), *wrapped_targets(tables), *boxes):
+        alone = (*overflows(tables), *wrapped_targets(tables), *counts_beyond_range(tables), *turned_grids(tables))
+        for found, table, other in (*alone, *boxes):
             files = os.path.basename(table.path), os.path.basename(other.path)
             self._differ(found, table.path, *files, (table.rows, other.rows))
 
@@ -480,14 +498,14 @@ class DataFilesObserver(Observer):
 
     def _named_elsewhere(self, path: str, *rows: int) -> bool:
         """Whether a further file, or the one of the rows, has their names: the script may look the rows up."""
-        others = [other for other in list(self._places)[:MOST_FILES] if other != path and _is_small(other)]
+        others = [other for other in list(self._places)[:MOST_FILES] if other != path and is_small(other)]
         return any(names_rows(other, count) for other in others for count in set(rows))
 
     # -- vocabularies --
 
     def _word_vectors(self, tables: list[Table]) -> None:
         """Lists of words beside files of as many vectors."""
-        paths = [path for path in list(self._places)[:MOST_FILES] if _is_small(path)]
+        paths = [path for path in list(self._places)[:MOST_FILES] if is_small(path)]
         lists = [(path, each) for path in paths for each in read_word_lists(path)]
         vectors = [(path, each) for path in paths for _, each in stored_vectors(path)] if lists else []
         for path, listed in lists:
@@ -502,17 +520,29 @@ class DataFilesObserver(Observer):
 
     def _vocabularies(self, tables: list[Table]) -> None:
         """For each vocabulary, the text whose words it knows least, among the texts it was made for."""
-        settings = {case_setting(_text_of(path)) for path in self._places.keys() - self._tabular} - {None}
+        settings = {case_setting(text_of(path)) for path in self._places.keys() - self._tabular} - {None}
         setting = next(iter(settings)) if len(settings) == 1 else None
         for path, place in list(self._places.items())[:MOST_FILES]:
             for vocabulary in read_vocabularies(path) if os.path.isfile(path) else ():
                 texts = [(each, table) for table in tables if table.path != path
                          if (each := coverage(vocabulary, table)) is not None]  # fmt: skip
+                self._forms(vocabulary, tables, place)
                 if texts:
                     least, table = min(texts, key=lambda pair: pair[0].known)
                     self.emit(VocabularyCompared, place, os.path.basename(path), len(vocabulary.entries),
                               vocabulary.characters, os.path.basename(table.path), *least,
                               users_modules(place.path), False, *(setting or ("", False)))  # fmt: skip
+
+    def _forms(self, vocabulary: Vocabulary, tables: list[Table], place: Place) -> None:
+        """A vocabulary of stems beside texts of full words."""
+        texts = {table.path: words for table in tables
+                 if table.path != vocabulary.path and (words := words_of(vocabulary, table))}  # fmt: skip
+        found = other_forms(vocabulary.entries, [word for words in texts.values() for word in words])
+        if found is not None:
+            known = 1 - found.missing
+            self.emit(VocabularyCompared, place, os.path.basename(vocabulary.path), len(vocabulary.entries), False,
+                      os.path.basename(next(iter(texts))), "", known, known, known, found.example, found.entry,
+                      users_modules(place.path), follow=found.follow, unused=found.unused)  # fmt: skip
 
     def _alphabets(self, tables: list[Table]) -> None:
         """For each text, whether its letters are in an alphabet that the script spells out."""
@@ -537,8 +567,8 @@ class DataFilesObserver(Observer):
         """A file that is named more often than the others in a list of files."""
         names = {os.path.basename(path): path for path in self._places}
         for path, place in self._places.items():
-            text = _text_of(path)
-            counts = {name: _occurrences(name, text) for name, whole in names.items() if whole != path}
+            text = text_of(path)
+            counts = {name: occurrences(name, text) for name, whole in names.items() if whole != path}
             counts = {name: count for name, count in counts.items() if count}
             for name, count in counts.items():
                 others = sorted(number for other, number in counts.items() if other != name)
@@ -562,26 +592,3 @@ class DataFilesObserver(Observer):
                 if (split_of(key), split_of(other)) == ("training", "evaluation") and shared:
                     name = os.path.basename(path)
                     self.emit(RowsCopied, place, f"{key} of {name}", f"{other} of {name}", shared, len(others), 0.0)
-
-
-def _text_of(path: str) -> str:
-    """Of a small file: a script, a configuration."""
-    if not os.path.isfile(path) or os.path.getsize(path) > SMALL or path.endswith((".npz", ".npy", ".pt")):
-        return ""
-    with open(path, encoding="utf-8", errors="replace") as file:
-        return file.read()
-
-
-def _occurrences(name: str, text: str) -> int:
-    return len(re.findall(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])", text))
-
-
-def _repeated_names(paths: set[str]) -> set[str]:
-    """Names of files that are in more than one folder."""
-    counts = Counter(map(os.path.basename, paths))
-    return {name for name, count in counts.items() if count > 1}
-
-
-def _is_small(path: str) -> bool:
-    """Small enough to be read once more, also when it is unpacked."""
-    return os.path.isfile(path) and os.path.getsize(path) <= LARGEST and unpacked_size(path) <= LARGEST_UNPACKED

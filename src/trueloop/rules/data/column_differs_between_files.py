@@ -14,8 +14,9 @@ them, or in the file itself: they run back from row to row, and do not once the 
 time that runs backward, two codes that mean the opposite of one another, signals of a different sample rate, or its
 columns are in a different order and the script reads them by position. Or each file has numbered the values of a column
 for itself: the means of another column over the rows of a code differ between the files, and agree once the codes are
-matched. Or a column gives a label of 0 and 1 away in one file and says nothing about it in the other, where the other
-columns relate to the label as before: it was probably filled after the outcome was known.
+matched. Maps of one place that fit one another only after a flip or a turn are such a difference too. Or a column gives
+a label of 0 and 1 away in one file and says nothing about it in the other, where the other columns relate to the label
+as before: it was probably filled after the outcome was known.
 
 Why it hurts
 ------------
@@ -57,17 +58,21 @@ _HANDLED: Final = {
     "text date": ("strptime", "to_datetime", "parse_dates", "fromisoformat", "dateutil", "datetime64", "split('.')"),
     "date": ("strptime", "to_datetime", "parse_dates", "fromisoformat", "dateutil", "datetime64"),
     "spelling": (".lower()", ".upper()", ".casefold()", ".replace(", "re.sub", ".strip("),
-    "accents": ("unicodedata", "unidecode"),
+    "accents": ("unicodedata", "unidecode", "NFC", "NFD", "NFKC", "NFKD", "ftfy", "strip_accents", "transformers",
+                "tokenizers", "sentencepiece"),
     "separator": ("re.split", "re.findall", "replace("),
     "overflowed": ("unwrap", "arctan2", "angle(", "% 65536", "% 256", "0xFFFF"),
     "wrapped beside": ("unwrap", "% 65536", "% 256", "0xff", "0xFF", "& 255", "& 65535", ".remainder", "np.mod",
                        "uint8)"),
+    "grids": ("flip", "rot90", "[::-1", "::-1]", "origin", ".T", "transpose", "swapaxes", "permute"),
     "stretched": ("resample", "interp", "decimate", "zoom", "::2", "::3", "::4"),
     "units": ("1.609", "0.621", "2.204", "0.453", "2.54", "0.393", "3.28", "0.3048", "273.15", "9 / 5", "5 / 9",
               "* 1.8", "/ 1.8", "- 32", "fahrenheit_to", "to_celsius", "to_metric", "deg2rad", "rad2deg"),
 }  # fmt: skip
 """Words in the source of a script that handles this, or reads by name."""
 _NEEDED: Final = {
+    "comma": ("replace(',', '')", "coerce", "except", "genfromtxt", "isdigit", "isnumeric", "category", "factorize",
+              "get_dummies"),  # `float` fails on a comma: something hides that
     "padding": ("sort",), "date": ("sort",), "text date": ("sort",),
     "day first": ("%m/%d", "%m.%d", "%m-%d"), "month first": ("%d/%m", "%d.%m", "%d-%m"),
     "day month": ("strptime", "to_datetime", "parse_dates", "fromisoformat", "datetime64", "sort", "split("),
@@ -75,6 +80,9 @@ _NEEDED: Final = {
     "times": ("diff", "shift(", "[1:]", "delta", "gap", "elapsed", "interval"),
 }  # fmt: skip
 """Words without which it does no harm."""
+_SORTS: Final = re.compile(r"sort|reversed\(|\[::-1\]")
+_LISTS_FILES: Final = re.compile(r"glob|dir\(|files|paths")
+_SHARES: Final = re.compile(r"\.float\(\)(?=\.(mean|sum)\()")  # of right answers: no column is converted
 
 
 class ColumnDiffersBetweenFiles(Rule, code="DAT135", severity=Severity.WARNING):
@@ -85,10 +93,12 @@ class ColumnDiffersBetweenFiles(Rule, code="DAT135", severity=Severity.WARNING):
         self._found: dict[tuple[str, str], list[FilesDiffer]] = {}
 
     def on_files_differ(self, event: FilesDiffer) -> None:
-        text = _text(event.place, whole=event.kind != "order")
+        text = _SHARES.sub("", _text(event.place, whole=event.kind != "order"))
         if any(word in text for word in _HANDLED.get(event.kind, ())):
             return
         if event.kind in _NEEDED and not any(word in text for word in _NEEDED[event.kind]):
+            return
+        if event.kind == "direction" and _sorts_rows(event.place):
             return
         if event.kind in ("day first", "month first") and not _reads_first(event.kind, text):
             return
@@ -129,6 +139,11 @@ def _reads_first(kind: str, text: str) -> bool:
     wrong, right = (r"%m[/.-]%d", r"%d[/.-]%m") if kind == "day first" else (r"%d[/.-]%m", r"%m[/.-]%d")
     exchanged, fitting = re.search(wrong, text), re.search(right, text)
     return exchanged is not None and (fitting is None or exchanged.start() < fitting.start())
+
+
+def _sorts_rows(place: Place | None) -> bool:
+    lines = ast.unparse(source_of(place.path if place else "").tree).splitlines()
+    return any(_SORTS.search(line) and not _LISTS_FILES.search(line) for line in lines)
 
 
 def _text(place: Place | None, *, whole: bool) -> str:
@@ -251,7 +266,7 @@ _SENTENCES: Final[dict[str, tuple[str, str]]] = {
         "`torchvision.ops.box_convert(boxes, 'xywh', 'xyxy')`.",
     ),
     "overflowed": (
-        "`{column}` in `{file}` seems to have overflowed integers of {units}: {here}{beside}. Loud or bright places "
+        "`{column}` in `{file}` seems to have overflowed integers of {units}: {here}{beside}. Large values "
         "come back at the other end of the range.",
         "Write the file again: `numpy.clip` before the cast, or a larger type (float32, int32).",
     ),
@@ -264,6 +279,11 @@ _SENTENCES: Final[dict[str, tuple[str, str]]] = {
         "The pictures `{column}` of `{other}` seem to be {units} against those of `{file}`: the mean pictures "
         "correlate {here} as they are and {there} after turning.",
         "Bring the pictures of both files into one orientation when they are read.",
+    ),
+    "grids": (
+        "The maps `{column}` of `{file}` and those of `{other}` do not lie on one another: their means correlate "
+        "{here} as they are and {there} if one of them is {units}.",
+        "Compare both files with a map: which row is the north? Turn one of them when it is read (`grid[::-1]`).",
     ),
     "text date": (
         "The dates in column `{column}` of `{file}` are written as {here}, and the script sorts them as text: the "

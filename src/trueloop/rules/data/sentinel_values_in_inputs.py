@@ -22,7 +22,7 @@ Use instead
 When it is fine
 ---------------
 Not reported: zeros and ends of a range that lie near other values, categories, clipped columns, single outliers (also
-when an epoch repeats them), zeros that pad sequences, and numbers such as -1e9 that mask attention.
+when an epoch repeats them), the 1 of shares, zeros that pad sequences, and numbers such as -1e9 that mask attention.
 """
 
 from typing import Final
@@ -34,6 +34,7 @@ __all__ = ["SentinelValuesInInputs"]
 
 GAP: Final = 5.0  # ranges of the other values, 10th to 90th percentile
 OF_RANGE: Final = 1.5  # whole ranges of the other values
+SMALL_SHARES: Final = 20.0  # ranges of the other values: 9999 becomes 1 when a column is scaled to 0 ... 1
 MASK: Final = 1e8  # larger numbers switch off positions of attention
 
 
@@ -47,7 +48,11 @@ class SentinelValuesInInputs(Rule, code="DAT113", severity=Severity.WARNING):
         if event.kind != "features" or (event.model, event.position) in self._seen:
             return
         flat = len(event.shape) == 2
-        found = [(i, c.repeated) for i, c in enumerate(event.columns) if c.repeated and _is_code(c.repeated, flat)]
+        found = [
+            (i, c.repeated)
+            for i, c in enumerate(event.columns)
+            if c.repeated and _is_code(c.repeated, flat) and not (c.smallest >= 0 and _is_whole(c.repeated))
+        ]
         if not found:
             return
         self._seen.add((event.model, event.position))
@@ -68,3 +73,8 @@ class SentinelValuesInInputs(Rule, code="DAT113", severity=Severity.WARNING):
 def _is_code(repeated: Repeated, flat: bool) -> bool:
     far = repeated.gap >= GAP and repeated.of_range >= OF_RANGE
     return far and abs(repeated.value) < MASK and (flat or repeated.value != 0)
+
+
+def _is_whole(repeated: Repeated) -> bool:
+    """The 1 of shares and probabilities is an end of their range, and may be far from all other values."""
+    return repeated.value == 1 and repeated.of_range < SMALL_SHARES

@@ -1,4 +1,4 @@
-"""DAT138 text-not-in-vocabulary: the words of a text are in the vocabulary file only in a different case.
+"""DAT138 text-not-in-vocabulary: the words of a text are in the vocabulary file only in a different case or form.
 
 What it sees
 ------------
@@ -9,6 +9,9 @@ changes the case of text. Or a configuration file says that the text is
 changed to lower case, while the vocabulary has the words of this text as they are written (or the other way round). Or
 the script spells out an alphabet (`"ACGT"`) and the text is written in it, with 3 % or more of the letters in the other
 case: soft-masked sequences.
+
+Or a fifth of the words or more are not in it and become unknown in the run, and most of these begin as an entry that
+no text ever uses: the vocabulary has stems (`insulat`) and the text full words (`insulation`), or the other way round.
 
 Why it hurts
 ------------
@@ -36,7 +39,7 @@ regard to case (it belongs to a different text); fewer than 200 words.
 import re
 from typing import Final
 
-from trueloop.event import RunEnded, TablesRead, VocabularyCompared
+from trueloop.event import RunEnded, SequencesCounted, TablesRead, VocabularyCompared
 from trueloop.rules.rule import Findings, Rule, Severity
 from trueloop.usercode.source import source_of
 
@@ -46,6 +49,8 @@ UNKNOWN: Final = 0.3  # of the words are known as written: a text with many name
 SOME: Final = 0.9  # are known as written, and all of the others in a different case only: no other word is missing
 ALL: Final = 0.995
 KNOWN: Final = 0.8  # of the words: the vocabulary was made from this text as it is written
+LOST: Final = 0.15  # of the symbols of a run are unknown: the words that are not in the vocabulary get there
+LEAST_ROWS: Final = 32
 HALF: Final = 0.5  # of them are left, at most, in lower case
 _CHANGES_CASE: Final = re.compile(
     r"\b(lower|upper|casefold|capitalize|title|swapcase|IGNORECASE|lowercase|do_lower_case|transformers|tokenizers"
@@ -62,8 +67,17 @@ class TextNotInVocabulary(Rule, code="DAT138", severity=Severity.WARNING):
 
     def __init__(self) -> None:
         self._compared: list[VocabularyCompared] = []
+        self._forms: list[VocabularyCompared] = []
+        self._unknown = 0.0  # share of the symbols of a run
+
+    def on_sequences_counted(self, event: SequencesCounted) -> None:
+        if event.rows >= LEAST_ROWS and event.unknown is not None:
+            self._unknown = max(self._unknown, event.unknown.share)
 
     def on_vocabulary_compared(self, event: VocabularyCompared) -> None:
+        if event.follow:
+            self._forms.append(event)
+            return
         sources = ["\n".join(source_of(path).lines) for path in {*event.modules, _path(event)}]
         if event.literal:
             silent = any(_CHANGES_CASE.search(text) or _MASKS.search(text) for text in sources)
@@ -77,6 +91,18 @@ class TextNotInVocabulary(Rule, code="DAT138", severity=Severity.WARNING):
             self._compared.append(event)
 
     def on_run_ended(self, _: RunEnded) -> Findings:
+        for event in self._forms if self._unknown >= LOST else ():
+            yield self.finding(
+                event,
+                f"{1 - event.known:.0%} of the words of `{event.file}` are not in the {event.entries:,} entries of "
+                f"`{event.vocabulary}`, and {event.follow:.0%} of these begin as an entry that no text uses "
+                f"({event.unused:.0%} of the entries are unused): the text has {event.example!r}, the vocabulary "
+                f"{event.entry!r}. In the run, {self._unknown:.0%} of the symbols are unknown.",
+                fix="Make the vocabulary again from this text, or bring the words into the form of the vocabulary "
+                "(the same stemmer) when they are read.",
+                evidence={"vocabulary": event.vocabulary, "text": event.file, "known": round(event.known, 3),
+                          "unused entries": round(event.unused, 3), "unknown in the run": round(self._unknown, 3)},
+            )  # fmt: skip
         for event in self._compared:
             yield self.finding(
                 event,

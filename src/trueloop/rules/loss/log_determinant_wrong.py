@@ -123,7 +123,9 @@ def _joined(view: ProgramView, operation: Operation) -> tuple[int, float] | None
     scale = energy.factor * ours
     if mean is None or abs(abs(scale) - 0.5) > EXACT:
         return None
-    return energy.latent, mean * factor * theirs * (-0.5 / scale)
+    shape = view.values[energy.latent].shape
+    own = view.values[operation.inputs[side]].shape == shape  # one density for each dimension, as in a mixture
+    return energy.latent, mean * factor * theirs * (-0.5 / scale) * (prod(shape[1:]) if own else 1)
 
 
 def _grows(view: ProgramView, value: int) -> bool:

@@ -3,11 +3,11 @@
 What it sees
 ------------
 In a recorded step, `view` or `reshape` turns a tensor into a shape with the same sizes in a different order, such as
-[batch, channels, time] into [batch, time, channels]. Sizes where such a reshape could also merge whole rows (16 steps
-of 8 features into 8 of 16) are a warning. Where the sizes are equal, the line shows it: `n, c, t = x.shape`, then
-`x.reshape(n, t, c)`, which changes nothing. Also seen: the output of a convolution, [batch, channels, ...], becomes
-rows of as many numbers as it has channels (`reshape(-1, channels)`): a row then holds neighboring pixels of one
-channel.
+[batch, channels, time] into [batch, time, channels], also with two of them merged: [batch, time, joints, 2] into
+[batch, joints * 2, time]. Sizes where such a reshape could also merge whole rows (16 steps of 8 features into 8 of 16)
+are a warning. Where the sizes are equal, the line shows it: `n, c, t = x.shape`, then `x.reshape(n, t, c)`, which
+changes nothing. Also seen: the output of a convolution, [batch, channels, ...], becomes rows of as many numbers as it
+has channels (`reshape(-1, channels)`): a row then holds neighboring pixels of one channel.
 
 Reshapes before the first step, in torch or NumPy, show in the values that enter the model. In samples of shape
 [channels, time] or [channels, height, width], numbers are alike at a distance of the number of channels in memory (in
@@ -82,7 +82,9 @@ class ReshapeInsteadOfTranspose(Rule, code="MDL115", severity=Severity.ERROR):
             if before.shape == after.shape and (names := _swapped_names(operation.place, before.shape)):
                 self._reported = True
                 yield self._nothing(event, operation, names)
-            if not _swapped(before.shape, after.shape):
+            merged = _merged_and_swapped(before.shape, after.shape)
+            whole = merged and after.shape[2] % before.shape[-1] == 0
+            if not merged and not _swapped(before.shape, after.shape):
                 continue
             aligned = _is_aligned(before.shape, after.shape)
             if aligned and _computes(operation.place):
@@ -90,12 +92,13 @@ class ReshapeInsteadOfTranspose(Rule, code="MDL115", severity=Severity.ERROR):
             self._reported = True
             yield self.finding(
                 event,
-                f"`{operation.name}` turns {list(before.shape)} into {list(after.shape)}: the same sizes in a "
-                "different order. The numbers stay in their order in memory, so rows and columns are mixed.",
-                fix="Use `transpose` or `permute` to swap dimensions.",
+                f"`{operation.name}` turns {list(before.shape)} into {list(after.shape)}: "
+                f"{'a merged size and another change places' if merged else 'the same sizes in a different order'}. "
+                "The numbers stay in their order in memory, so rows and columns are mixed.",
+                fix=f"Use `transpose` or `permute` to swap dimensions{', then merge them' if merged else ''}.",
                 evidence={"before": list(before.shape), "after": list(after.shape)},
                 place=operation.place,
-                severity=Severity.WARNING if aligned else Severity.ERROR,
+                severity=Severity.WARNING if aligned or whole else Severity.ERROR,
             )
 
     def on_inputs_summarized(self, event: InputsSummarized) -> Findings:
@@ -253,3 +256,14 @@ def _swapped(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
     """The same sizes, not counting 1, in a different order."""
     one, other = [n for n in before if n > 1], [n for n in after if n > 1]
     return len(one) >= 2 and one != other and sorted(one) == sorted(other)
+
+
+def _merged_and_swapped(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
+    """[batch, time, joints, 2] into [batch, joints * 2, time], or [batch, height, width, channels] into
+    [batch, channels, height * width]. Not where the last size is a product of the last ones before: then complete rows
+    are merged."""
+    if len(before) < 4 or len(after) != 3 or after[0] != before[0] or after[1] == after[2] or min(after) < 2:
+        return False
+    if after[2] in {prod(before[start:]) for start in range(1, len(before))}:
+        return False
+    return after[2] == before[1] or after[1] == before[-1]

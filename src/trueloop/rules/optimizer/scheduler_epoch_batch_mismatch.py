@@ -112,7 +112,8 @@ class SchedulerEpochBatchMismatch(Rule, code="OPT107", severity=Severity.ERROR):
             record = self._records.get(ended.schedule)
             if record is None or record.explicit or ended.inner or not ended.seen_from_start:
                 continue
-            if _wraps(record, ended, loaders=self._loaders):
+            # passes over data in unwatched steps were not counted
+            if not end.unwatched_steps and _wraps(record, ended, loaders=self._loaders):
                 yield self._too_fast(record, ended)
             elif end.reason in ("finished", "exit") and _is_too_slow(ended, loaders=self._loaders):
                 yield self._too_slow(record, ended)

@@ -1,0 +1,83 @@
+"""Words of texts beside a vocabulary of other forms of the same words: stems, or full words where the texts have stems.
+
+A vocabulary that was made from a text has no entry that the text never uses, and a vocabulary of a large corpus has
+all of its common words. Where many words are missing, and most of them begin as an entry that no text ever uses, the
+vocabulary was made from these words after they had been cut, or before.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from trueloop.measure.tables import Table
+from trueloop.measure.vocabulary import Vocabulary
+
+__all__ = ["OtherForms", "other_forms", "words_of"]
+
+MOST_CELLS: Final = 20_000
+LEAST_WORDS: Final = 500  # of a text
+SENTENCE: Final = 3  # words of a cell, in the mean
+MISSING: Final = 0.2  # of the words, at least, are not in the vocabulary
+UNUSED: Final = 0.15  # of the entries, at least, are in no text
+FOLLOW: Final = 0.7  # of the missing words begin as an unused entry
+BY_CHANCE: Final = 0.35  # of the same words with the first letter of another one do so, at most
+SHORTEST: Final = 3  # letters
+ENDING: Final = 6  # letters
+
+
+class OtherForms(NamedTuple):
+    missing: float  # share of the words that are not in the vocabulary
+    follow: float  # share of these that begin as an entry that no text uses
+    unused: float  # share of the entries
+    example: str
+    entry: str
+
+
+def words_of(vocabulary: Vocabulary, table: Table) -> list[str]:
+    """Of the column with the most words, in lower case if the vocabulary is; empty if no column has sentences."""
+    lower = all(entry == entry.lower() for entry in vocabulary.entries)
+    best: list[str] = []
+    for column in table.columns if not vocabulary.characters else ():
+        cells = (column.words or [])[:MOST_CELLS] if column.kind != "digest" else []
+        words = [word for cell in cells for word in re.findall(r"[^\W\d_]+", cell.lower() if lower else cell)]
+        if len(words) >= max(LEAST_WORDS, SENTENCE * len(cells), len(best) + 1):
+            best = words
+    return best
+
+
+def other_forms(entries: Iterable[str], words: Iterable[str]) -> OtherForms | None:
+    """`words`: all words of the texts, in the case of the entries."""
+    listed = {entry for entry in entries if entry.isalpha()}
+    counts = Counter(word for word in words if word.isalpha())
+    missing = {word: count for word, count in counts.items() if word not in listed}
+    unused = {entry for entry in listed if entry not in counts and len(entry) >= SHORTEST}
+    total, lost = counts.total(), sum(missing.values())
+    if not listed or lost < MISSING * max(1, total) or len(unused) < UNUSED * len(listed):
+        return None
+    begins = {entry[:length] for entry in unused for length in range(SHORTEST, len(entry) + 1)}
+    follow = sum(count for word, count in missing.items() if _form(word, unused, begins)) / lost
+    names = sorted(missing)
+    others = [other[0] + word[1:] for word, other in zip(names, names[len(names) // 2 :] + names, strict=False)]
+    chance = sum(_form(word, unused, begins) for word in others) / len(others)
+    if follow < FOLLOW or chance > BY_CHANCE:
+        return None
+    example = max(sorted(word for word in missing if _form(word, unused, begins)), key=lambda word: missing[word])
+    nearest = max(sorted(unused), key=lambda entry: _common(entry, example))
+    return OtherForms(lost / total, follow, len(unused) / len(listed), example, nearest)
+
+
+def _form(word: str, unused: set[str], begins: set[str]) -> bool:
+    """The word without its ending is an entry; or an entry without its ending is the word; an i may stand for a y."""
+    for length in range(max(SHORTEST, len(word) - ENDING), len(word) + 1):
+        if word[:length] in unused:
+            return True
+        if word[length - 1] == "y" and word[: length - 1] + "i" in unused:
+            return True
+    stem = word[:-1] + "y" if word.endswith("i") else word
+    return len(word) >= SHORTEST and (word in begins or stem in begins)
+
+
+def _common(entry: str, word: str) -> int:
+    """Letters at the beginning that are the same."""
+    return next((index for index, pair in enumerate(zip(entry, word, strict=False)) if pair[0] != pair[1]), len(entry))

@@ -1,0 +1,90 @@
+"""A vocabulary of stems beside texts of full words, and the other way round."""
+
+from __future__ import annotations
+
+from trueloop.measure.word_forms import other_forms
+
+SMALL = ["the", "of", "and", "with", "from", "into", "under", "over", "near", "after"]
+STEMS = [
+    "brew",
+    "harvest",
+    "milk",
+    "garment",
+    "suture",
+    "toast",
+    "peel",
+    "comb",
+    "knit",
+    "polish",
+    "conveyor",
+    "press",
+    "clamp",
+    "grind",
+    "weld",
+    "spray",
+    "fold",
+    "wheel",
+    "chass",
+    "polymer",
+    "distil",
+    "ferment",
+    "alloy",
+    "resin",
+    "solvent",
+    "pigment",
+    "turbin",
+    "piston",
+    "throttl",
+    "pump",
+    "damp",
+    "lubricat",
+    "sensor",
+    "spectr",
+    "index",
+    "encod",
+    "detect",
+    "scann",
+    "weigh",
+    "modulat",
+    "insulat",
+    "transist",
+    "solder",
+    "relay",
+]
+FULL = [stem + ("ing", "ed", "er", "ation")[i % 4] for i, stem in enumerate(STEMS)]
+
+
+def test_stems_beside_full_words() -> None:
+    found = other_forms(SMALL + STEMS, (SMALL + FULL) * 10)
+    assert found is not None
+    assert found.example.startswith(found.entry)
+    assert found.follow == 1
+
+
+def test_full_words_beside_stems() -> None:
+    found = other_forms(SMALL + FULL, (SMALL + STEMS) * 10)
+    assert found is not None
+    assert found.entry.startswith(found.example)
+
+
+def test_a_letter_that_a_stemmer_changes() -> None:
+    words = [f"{stem}y" for stem in STEMS]
+    assert other_forms(SMALL + [f"{stem}i" for stem in STEMS], (SMALL + words) * 10) is not None
+
+
+def test_rare_words_are_left_out() -> None:
+    """Every entry is in the text; what is missing is rare, or a name."""
+    assert other_forms(SMALL + FULL[:30], SMALL * 5 + FULL) is None
+
+
+def test_a_vocabulary_of_a_larger_text() -> None:
+    others = [f"{word}s" for word in STEMS]
+    assert other_forms(SMALL + FULL + others, (SMALL + FULL) * 10) is None
+
+
+def test_a_vocabulary_without_small_words() -> None:
+    assert other_forms(FULL, (SMALL + FULL) * 10) is None
+
+
+def test_a_vocabulary_of_another_language() -> None:
+    assert other_forms([f"q{word}" for word in FULL], (SMALL + FULL) * 10) is None
