@@ -136,7 +136,7 @@ docs: .venv/ready  ## write every page that is made from the code: rules, fields
 	$(BIN)/python -m tests.site.architecture_page
 	$(BIN)/python -m tests.site.llms_page
 
-figures: .venv/ready  ## every measured figure of README and site with its command, day and commit, and how many later commits changed its code
+figures: .venv/ready  ## say in the line of every measured figure whether its code has changed since, and list all with their age
 	$(BIN)/python -m tests.site.figures
 
 pictures: .venv/ready  ## write the pictures of the README: the report on examples/broken_training.py, two pages of `trueloop ui` (needs Chromium)

@@ -5,12 +5,12 @@ from tests.site.tutorial import Tutorial
 tutorial = Tutorial("The engineer at three in the morning")
 
 tutorial.say("""
-Every night a model of tomorrow's demand is trained from a table that another team delivers. Tonight the alarm rings:
-the model is much worse than yesterday's. Nobody changed the code, nothing crashed, and the log looks as always.
+Every night a job trains a model of tomorrow's demand from a table that another team delivers. Tonight there is an
+alert: the model is much worse than yesterday's. Nobody changed the code, nothing crashed, and the log looks normal.
 """)
 
 tutorial.say("""
-This script stands for the other team. With `--today` some of its sensors report Fahrenheit.
+This script plays the other team. With `--today` some of its sensors report Fahrenheit.
 """)
 
 tutorial.file(
@@ -36,7 +36,7 @@ np.savetxt("demand.csv", rows, delimiter=",", header="temperature,weekday,price,
 tutorial.say("""
 ## The two nights
 
-Yesterday, and today: the same command.
+The job ran the same command yesterday and today.
 """)
 
 tutorial.run(
@@ -52,18 +52,19 @@ tutorial.run(
 tutorial.say("""
 ## What differs
 
-The first question is not why, but what: code, settings, machine, or data?
+First find out what changed: code, settings, machine or data?
 """)
 
 tutorial.run("trueloop compare yesterday today", shows=["data: train", "training loss differs"])
 
 tutorial.say("""
-Machine and settings are the same. The data are not: as many rows, other values (the digest is of samples that both
-runs read). They differ from the first evaluation on, so it is not an accident late in the run.
+Machine and settings are the same. The data differ: the number of rows is the same, but the values are different (the
+digest is computed from samples that both runs read). The training loss differs from step 1 on, so nothing went wrong
+late in the run.
 """)
 
 tutorial.say("""
-`trueloop ready` says the same against the last good run, and lists what else nobody has tested:
+`trueloop ready` also compares the run with the last good one, and lists what has not been tested:
 """)
 
 tutorial.run("trueloop ready today --baseline yesterday", shows=["the training data differ from those of yesterday"])
@@ -71,7 +72,7 @@ tutorial.run("trueloop ready today --baseline yesterday", shows=["the training d
 tutorial.say("""
 ## Which column
 
-The table is the suspect, so look at it. Yesterday's delivery can be made again here; in your house it is in a backup.
+The table is the likely cause. This script can create yesterday's delivery again; yours would be in a backup.
 """)
 
 tutorial.file(
@@ -96,12 +97,12 @@ tutorial.run(
 )
 
 tutorial.say("""
-A temperature of 86 is not weather. Call the other team in the morning; tonight, yesterday's model stays.
+A temperature of 86 °C is impossible. Call the other team in the morning; tonight, yesterday's model stays in use.
 
-## So that nobody is called next time
+## Stop a bad run automatically
 
-With `--baseline`, a run that falls behind the last good one by more than its noise stops itself. The exit code is 5, so
-the nightly job fails before a bad model is delivered.
+With `--baseline`, a run stops itself if it is worse than the last good run by more than the noise. The exit code is 5,
+so the nightly job fails before a bad model is delivered.
 """)
 
 tutorial.run(

@@ -5,8 +5,8 @@ from tests.site.tutorial import Tutorial
 tutorial = Tutorial("The platform team's gate")
 
 tutorial.say("""
-Many people send training jobs to one cluster. A job that trains wrong costs as much as one that trains right. So each
-job first runs for a few steps under `trueloop check`, and the exit code decides.
+Many people submit training jobs to one cluster, and a job with a silent bug costs as much as a correct one. Therefore
+each job first runs a few steps under `trueloop check`, and the exit code decides whether it is accepted.
 """)
 
 tutorial.file(
@@ -44,7 +44,7 @@ tutorial.say("""
 tutorial.run("trueloop check --no-run --steps 100 job.py; echo exit code $?", shows=["GRD110", "exit code 0"])
 
 tutorial.say("""
-A warning was found, and the exit code is 0: by default only errors fail. A gate may be stricter.
+There is a warning, but the exit code is 0: by default only errors fail. A gate can be stricter.
 """)
 
 tutorial.run(
@@ -53,17 +53,17 @@ tutorial.run(
 )
 
 tutorial.say("""
-`advice` is stricter still, `never` only reports. A wrong command has a code of its own: 4, and nothing was
-run. [All exit codes](../exit-codes.md).
+`--fail-on advice` is even stricter; `--fail-on never` only reports. A wrong command ends with exit code 4, and nothing
+is run. [All exit codes](../exit-codes.md).
 """)
 
 tutorial.run("trueloop check --fail-on warnings job.py; echo exit code $?", shows=["exit code 4"])
 
 tutorial.say("""
-## What a program reads
+## Reports for programs
 
-With `--output` the report goes to files: JSON for a program of your own, SARIF for the code host. The JSON report has
-one entry for each finding, with its place, the numbers behind it and the fix.
+`--output` writes the report to files: JSON for your own programs, SARIF for the code host. The JSON report has one
+entry for each finding, with its file and line, the measured numbers and the fix.
 """)
 
 tutorial.run("trueloop check --no-run --steps 100 --output gate.json job.py")
@@ -94,9 +94,10 @@ On GitHub, `--format github` prints annotations that appear on the lines of the 
 tutorial.run("trueloop check --no-run --steps 100 --format github job.py", shows=["::warning"])
 
 tutorial.say("""
-## What is meant, and what the team decides
+## Accepted findings and team settings
 
-Whoever keeps the losses on purpose says so on the line. The comment is reviewed like any other code.
+If a script keeps its losses on purpose, a comment on the line accepts the finding. The comment is reviewed like any
+other code.
 """)
 
 tutorial.run(
@@ -107,7 +108,7 @@ tutorial.run(
 )
 
 tutorial.say("""
-What holds for all jobs is in `pyproject.toml`: rules that are off, rules that are errors here.
+Settings for all jobs are in `pyproject.toml`: rules that are off, and rules that are errors in this repository.
 """)
 
 tutorial.file(
@@ -124,5 +125,5 @@ tutorial.run("sed -i 's/  # trueloop: allow.*//' job.py")
 tutorial.run("trueloop check --quiet --steps 100 job.py; echo exit code $?", shows=["error GRD110", "exit code 1"])
 
 tutorial.say("""
-The whole gate as a workflow is on the page [In CI](../ci.md).
+The page [In CI](../ci.md) has the complete gate as a workflow.
 """)

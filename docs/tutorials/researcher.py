@@ -5,24 +5,25 @@ from tests.site.tutorial import Tutorial
 tutorial = Tutorial("The researcher before a week of GPUs")
 
 tutorial.say("""
-A week on eight GPUs is booked. What would be embarrassing to find out on Thursday? That a killed run does not resume,
-that the model cannot even learn one batch, that the memory does not suffice. All of it can be tried today, on a laptop.
+A week on eight GPUs is booked. Three problems would be expensive to discover in the middle of it: a killed run does
+not resume, the model cannot learn even one batch, or the memory does not suffice. You can test all three today, on a
+laptop.
 """)
 
 tutorial.say("""
 ## A short run first
 
-The bundled recipe `digits` stands for your own `recipe.py`. One short training gives a run folder, to which all
-evidence is attached.
+Here the bundled recipe `digits` takes the place of your own `recipe.py`. A short training creates a run folder, which
+will hold all evidence.
 """)
 
 tutorial.run("trueloop train digits --set epochs=4 --name pilot | tail -5", shows=["runs/pilot"])
 
 tutorial.say("""
-## Prove simple claims
+## Test simple claims
 
-`trueloop probe RUN` tests all claims; here are four whose failure costs a week. Each is tried for real:
-the run is killed and resumed, a batch is learned by heart.
+`trueloop probe RUN` tests all claims. Here are the four whose failure would cost the week. The tests are real: the run
+is killed and resumed, and the model overfits one batch.
 """)
 
 tutorial.run(
@@ -33,8 +34,8 @@ tutorial.run(
 tutorial.say("""
 ## Does it fit, and how is it split?
 
-`trueloop plan` computes memory and traffic for GPUs that are not here. The GPUs' numbers are yours to give; what is
-assumed is marked.
+`trueloop plan` computes memory and traffic for GPUs that this machine does not have. You give the numbers of the GPUs;
+assumptions are marked.
 """)
 
 tutorial.run("trueloop plan digits --set batch=4096 --gpus 8 --memory 80GB --bandwidth 600GB/s", shows=["ddp"])
@@ -42,8 +43,8 @@ tutorial.run("trueloop plan digits --set batch=4096 --gpus 8 --memory 80GB --ban
 tutorial.say("""
 ## Is there speed for free?
 
-`trueloop tune` measures other ways to compute the same training and keeps one only if it gives the same result. On the
-booked machine give it more minutes.
+`trueloop tune` measures different ways to compute the same training. It keeps a faster one only if the result is the
+same. Give it more minutes on the booked machine.
 """)
 
 tutorial.run("trueloop tune digits --minutes 1 --seeds 2 --write tuned.py", shows=["reference"])
@@ -51,13 +52,13 @@ tutorial.run("trueloop tune digits --minutes 1 --seeds 2 --write tuned.py", show
 tutorial.say("""
 ## Ready?
 
-`trueloop ready` reads what was recorded, and only that. What nobody has tested is listed as missing, with the command
-that answers it.
+`trueloop ready` uses recorded evidence only. Anything that was not tested is listed as missing, with the command that
+tests it.
 """)
 
 tutorial.run("trueloop ready pilot", shows=["runs/pilot: "])
 
 tutorial.say("""
-Work through the lines from the top. When only risks are left that you accept, start the week, with the pilot as the
-baseline: `trueloop train recipe.py --baseline runs/pilot` stops a run that falls behind it.
+Work through the lines from the top. When you accept all remaining risks, start the long run with the pilot as the
+baseline: `trueloop train recipe.py --baseline runs/pilot` stops a run that is worse than the pilot.
 """)

@@ -5,7 +5,7 @@ from tests.site.tutorial import Tutorial
 tutorial = Tutorial("The student whose loss does not fall")
 
 tutorial.say("""
-A first network, a loop from a lecture, and nothing happens: no error, and no learning.
+A student trains a first network with a loop from a lecture. There is no error, but the network does not learn.
 """)
 
 tutorial.file(
@@ -44,22 +44,22 @@ for epoch in range(5):
 tutorial.run("python train.py", shows=["epoch 5  loss 2.3"])
 
 tutorial.say("""
-A loss of 2.30 is `log(10)`: the network guesses among ten digits. Should the learning rate be higher? More layers?
-Before changing anything, let trueloop watch the same run. The script stays as it is.
+A loss of 2.30 is `log(10)`: the network guesses among ten digits. Before you change the learning rate or the layers,
+let trueloop watch the same run. The script is not modified.
 """)
 
 tutorial.run("trueloop check train.py", code=1, shows=["GRD102", "it did not fall"])
 
 tutorial.say("""
-One finding, and it names two lines: `zero_grad()` stands between `backward()` and `step()`, so each step gets no
-gradient at all. The exit code is 1. The page of the rule says why this hurts, and when it is fine:
+There is one finding, and it names the lines: `zero_grad()` is called between `backward()` and `step()`, so no step gets
+a gradient. The exit code is 1. The page of the rule explains why this hurts, and when it is fine:
 """)
 
 tutorial.run("trueloop explain GRD102", shows=["Why it hurts"])
 
 tutorial.say("""
-Is this really the cause? `trueloop try` runs the script without and with a change, in copies of the folder, and
-compares. Here the two calls change places; `train.py` itself is not touched.
+To test whether this is the cause, `trueloop try` runs the script without and with a change, in copies of the folder,
+and compares the runs. Here the change swaps the two calls; `train.py` itself is not modified.
 """)
 
 tutorial.file(
@@ -79,19 +79,19 @@ tutorial.file(
 tutorial.run("trueloop try --patch fix.diff train.py", shows=["GRD102"])
 
 tutorial.say("""
-It is. Write the fix into the script, and check again: the loss falls, and there is nothing left to report.
+It is the cause. Apply the fix to the script and check again: the loss falls, and there are no findings.
 """)
 
 tutorial.run("patch -p0 < fix.diff")
 tutorial.run("trueloop check train.py", shows=["epoch 5"])
 
 tutorial.say("""
-Both checks were kept as runs, with their curves:
+trueloop kept both checks as runs, with their curves:
 """)
 
 tutorial.run("trueloop runs", shows=["train-2"])
 
 tutorial.say("""
-What to take along: a loss that stays at chance is rarely a question of the learning rate. Ask first whether the
-gradients reach the weights.
+If a loss stays at chance level, the learning rate is rarely the cause. First check whether the gradients reach the
+weights.
 """)

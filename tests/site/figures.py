@@ -1,6 +1,6 @@
-"""Measured figures of the README and the site: where each comes from, and how much of its code has changed since.
+"""Measured figures of the README and the site: where each comes from, and whether its code has changed since.
 
-python -m tests.site.figures            # `make figures`: every figure, those with the most later commits first
+python -m tests.site.figures    # `make figures`: writes into each line whether its code has changed since, lists all
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -20,8 +21,9 @@ ROOT: Final = Path(__file__).parent.parent.parent
 LEFT_OUT: Final = ("rules", "decisions")
 LINE: Final = re.compile(
     r"Measured by `(?P<command>[^`]+)`(?: \((?P<part>[^)]+)\))?"
-    r" on (?P<day>\d{4}-\d\d-\d\d) at (?P<commit>[0-9a-f]{8})\."
+    r" on (?P<day>\d{4}-\d\d-\d\d) at (?P<commit>[0-9a-f]{8})(?P<older>; the measured code has changed since)?\."
 )
+OLDER: Final = "; the measured code has changed since"
 COUNTED: Final = re.compile(r"Counted by `(?P<command>[^`]+)`; a test compares\.")
 # The share of cells, beside the first of each row, that begin with a number: 0.3 separates measurements from lists.
 NUMBERS: Final = 0.3
@@ -80,10 +82,17 @@ class Figure:
     part: str
     day: date
     commit: str
+    says_older: bool = False  # the line tells its reader that the code is younger
 
     @property
     def folders(self) -> list[str]:
         return [f"src/trueloop/{folder}" for folder in CODE[what_runs(self.command)]]
+
+    @property
+    def is_older(self) -> bool:
+        """Whether the code that was measured, also as it is here uncommitted, differs from that of the commit."""
+        folders = {Path(folder) for folder in self.folders}
+        return any(folders.intersection(Path(name).parents) for name in changed_since(self.commit))
 
 
 def measured_line(command: str, part: str = "") -> str:
@@ -101,11 +110,25 @@ def pages() -> list[Path]:
 
 
 def figures() -> list[Figure]:
-    return [
-        Figure(page, found["command"], found["part"] or "", date.fromisoformat(found["day"]), found["commit"])
-        for page in pages()
-        for found in LINE.finditer(page.read_text(encoding="utf-8"))
-    ]
+    return [figure(page, found) for page in pages() for found in LINE.finditer(page.read_text(encoding="utf-8"))]
+
+
+def figure(page: Path, found: re.Match[str]) -> Figure:
+    day = date.fromisoformat(found["day"])
+    return Figure(page, found["command"], found["part"] or "", day, found["commit"], bool(found["older"]))
+
+
+def write_ages() -> None:
+    """Each line says whether the code that it measured has changed since."""
+    for page in pages():
+        text = page.read_text(encoding="utf-8")
+        aged = LINE.sub(with_age, text)
+        if aged != text:
+            page.write_text(aged, encoding="utf-8")
+
+
+def with_age(found: re.Match[str]) -> str:
+    return found[0].replace(OLDER, "").removesuffix(".") + (OLDER if figure(ROOT, found).is_older else "") + "."
 
 
 def without_origin(text: str) -> Iterator[str]:
@@ -158,6 +181,15 @@ def git(*words: str) -> str:
     return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
 
+@cache
+def changed_since(commit: str) -> list[str]:
+    """Files of src that differ from those of the commit: in HEAD, or here and uncommitted."""
+    if commit == "HEAD":
+        return git("diff", "--name-only", "HEAD", "--", "src/trueloop").splitlines()
+    committed = git("diff-tree", "-r", "--name-only", commit, "HEAD", "--", "src/trueloop").splitlines()
+    return [*committed, *changed_since("HEAD")]
+
+
 def has_history() -> bool:
     """False in an exported copy and in a shallow clone."""
     try:
@@ -169,15 +201,13 @@ def has_history() -> bool:
 def main() -> None:
     if not has_history():
         raise SystemExit("`make figures` needs the history: use a clone that is not shallow")
-    rows = [
-        (int(git("rev-list", "--count", f"{figure.commit}..HEAD", "--", *figure.folders)), figure)
-        for figure in figures()
-    ]
+    write_ages()
+    rows = [(int(git("rev-list", "--count", f"{each.commit}..HEAD", "--", *each.folders)), each) for each in figures()]
     print("later commits  day         commit    page: command")
-    for later, figure in sorted(rows, key=lambda row: -row[0]):
-        part = f" ({figure.part})" if figure.part else ""
-        page = figure.page.relative_to(ROOT)
-        print(f"{later:13}  {figure.day}  {figure.commit}  {page}: {figure.command}{part}")
+    for later, each in sorted(rows, key=lambda row: -row[0]):
+        part = f" ({each.part})" if each.part else ""
+        page = each.page.relative_to(ROOT)
+        print(f"{later:13}  {each.day}  {each.commit}  {page}: {each.command}{part}")
 
 
 if __name__ == "__main__":

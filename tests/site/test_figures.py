@@ -42,6 +42,22 @@ def test_a_commit_is_an_ancestor_and_not_younger_than_its_day() -> None:
     assert [figure for figure in FIGURES if figure.day < days[figure.commit]] == [], "older than their commit"
 
 
+def test_a_figure_that_is_older_than_its_code_says_so() -> None:
+    if not has_history():
+        pytest.skip("no history here (an exported copy or a shallow clone): commits are not compared")
+    assert [figure for figure in FIGURES if figure.says_older != figure.is_older] == [], "run `make figures`"
+
+
+def test_the_line_of_a_figure_follows_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(figures, "changed_since", lambda _: ["src/trueloop/taps/loss.py"])
+    kernels = LINE.replace("make overhead", "python benchmarks/kernels.py")
+    older = LINE.removesuffix(".") + "; the measured code has changed since."
+    assert figures.LINE.sub(figures.with_age, f"{LINE} {kernels}") == f"{older} {kernels}"
+    assert figures.LINE.sub(figures.with_age, older) == older
+    monkeypatch.setattr(figures, "changed_since", lambda _: ["src/trueloop/kernels/norm.py"])
+    assert figures.LINE.sub(figures.with_age, older) == LINE
+
+
 # -- what counts as measured --
 
 
