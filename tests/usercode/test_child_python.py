@@ -28,7 +28,7 @@ def test_a_folder_with_modules_of_a_stranger(options: tuple[str, ...], ran: int,
     assert done.stdout.count("it ran") == ran
 
 
-@pytest.mark.parametrize("room", ["export", "serve", "bench", "inference"])
+@pytest.mark.parametrize("room", ["export", "serve", "bench", "inference", "dropins"])
 def test_whoever_opens_files_of_strangers_starts_python_in_this_way(room: str) -> None:
     files = Path(trueloop.__file__).with_name(room).rglob("*.py")
     assert not [file.name for file in files if "sys.executable" in file.read_text(encoding="utf-8")]

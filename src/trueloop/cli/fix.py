@@ -24,6 +24,7 @@ from trueloop.report.patch import patched_files
 from trueloop.results.check import ExitCode, counted
 from trueloop.results.document import Code, Document, Item, Items, Part
 from trueloop.rules.catalogue import find_rule
+from trueloop.usercode.child_python import child_python
 from trueloop.usercode.rewrite_file import rewrite_file
 from trueloop.usercode.settings import load_settings
 from trueloop.usercode.source import full_path, set_base_folder, unified
@@ -171,7 +172,7 @@ def _keeps_result(code: str) -> bool:
 def start_check(words: list[str]) -> int:
     """`trueloop check` in a process of its own: the second run must import the changed files. What the script prints
     goes to stderr."""
-    command = [sys.executable, "-m", "trueloop", "check", *words]
+    command = child_python("-m", "trueloop", "check", *words)
     return subprocess.run(command, stdout=sys.stderr.fileno(), stdin=subprocess.DEVNULL, check=False).returncode
 
 

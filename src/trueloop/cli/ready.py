@@ -21,6 +21,7 @@ from trueloop.report import render
 from trueloop.results.check import ExitCode
 from trueloop.results.readiness import Readiness
 from trueloop.session.folder import find_run, read_about
+from trueloop.usercode.child_python import child_python
 from trueloop.usercode.settings import load_settings
 
 __all__ = ["EVIDENCE", "drop_old_proofs", "parser", "ready", "review"]
@@ -114,7 +115,7 @@ def _record(words: list[str], steps: int | None) -> None:
             "never",
         ]
         limit = [] if steps is None else ["--steps", str(steps)]
-        command = [sys.executable, "-m", "trueloop", "check", *options, *limit, "--", *words]
+        command = child_python("-m", "trueloop", "check", *options, *limit, "--", *words)
         done = subprocess.run(command, stdout=2, check=False)
         if not report.is_file():
             code = done.returncode

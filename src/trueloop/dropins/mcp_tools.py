@@ -8,11 +8,12 @@ import os
 import shlex
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypedDict
+
+from trueloop.usercode.child_python import child_python
 
 __all__ = ["TOOLS", "Answer", "run_command"]
 
@@ -46,7 +47,7 @@ def run_command(words: list[str], folder: str, seconds: float, *, json_report: b
     with tempfile.TemporaryDirectory() as aside:
         file = Path(aside) / "report.json"
         options = ["--format", "json", "--output", str(file)] if json_report else []
-        command = [sys.executable, "-m", "trueloop", words[0], *options, *words[1:]]
+        command = child_python("-m", "trueloop", words[0], *options, *words[1:])
         code, output = _finished(command, place, seconds)
         report = json.loads(file.read_text(encoding="utf-8")) if file.is_file() and file.stat().st_size else None
     if code is None:
