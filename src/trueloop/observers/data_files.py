@@ -22,6 +22,7 @@ from trueloop.event import (
     KeysMissed,
     LaterRowsUsed,
     LengthsContradicted,
+    OwnOutcomeIncluded,
     Place,
     RowsCopied,
     RowsMisplaced,
@@ -44,6 +45,8 @@ from trueloop.measure.look_ahead import LookAhead, look_ahead
 from trueloop.measure.mirrored_pairs import mirrored_pairs
 from trueloop.measure.named_rows import misplaced_groups, misplaced_links, misplaced_rows
 from trueloop.measure.near_copies import near_copies
+from trueloop.measure.outcome_columns import leaks
+from trueloop.measure.own_outcomes import own_outcome
 from trueloop.measure.parallel_lines import shifted_lines
 from trueloop.measure.picture_orientation import turned
 from trueloop.measure.recoded import recoded
@@ -58,7 +61,6 @@ from trueloop.measure.stretched import stretched_arrays
 from trueloop.measure.table_differences import Difference, differences, forms_differ, group_differences, single_file
 from trueloop.measure.table_relations import (
     as_difference,
-    leaks,
     parts_by_group,
     relations,
     relations_of_files,
@@ -96,13 +98,17 @@ LETTERS: Final = 2  # in the name of a column that does not tell what it is: x, 
 FEW_MORE: Final = 0.01  # rows: one file has lost some
 
 _TAKES_ALL: Final = re.compile(r"\b(DictReader|read_csv|read_parquet|read_sql|read_table)\b")
-_PICKS: Final = re.compile(r"\b(usecols|iloc|drop|pop|del|delete|loadtxt|genfromtxt|filter|select_dtypes)\b")
+_TAKES_ALL_BUT_ENDS: Final = re.compile(r"\b(loadtxt|genfromtxt)\b")
+_PICKS: Final = re.compile(r"\b(usecols|iloc|select_dtypes)\b|\b(filter|delete)\(")
+_PICKS_BY_PLACE: Final = re.compile(r"\[\s*:\s*,(?!\s*(:\s*-1|-1|1:|0)\s*\])")
+"""Columns of an array, but for the first or the last one, which is the target."""
 
 
 class DataFilesObserver(Observer):
     emits = (
         TablesRead, FilesDiffer, RowsOutOfStep, RowsCopied, FileListed, TextMarked, VocabularyCompared, LaterRowsUsed,
         KeysMissed, InvariantBroken, RowsMisplaced, LengthsContradicted, RowsSorted, GroupsShared, ClocksDiffer,
+        OwnOutcomeIncluded,
     )  # fmt: skip
     safe_on_shards = True
 
@@ -171,6 +177,9 @@ class DataFilesObserver(Observer):
             place = self._places[table.path]
             self.emit(RowsSorted, place, name, table.rows, order.column, (order.first, order.second), order.series,
                       order.here, order.sorted, users_modules(place.path))  # fmt: skip
+        updated = own_outcome(table)
+        if updated is not None and not self._is_left_out(updated.column, table):
+            self.emit(OwnOutcomeIncluded, self._places[table.path], name, *updated)
         for parts in parts_by_group(table):
             for part, other in combinations(parts, 2):
                 if thread_time() - began > SECONDS / 2:  # the rest is for pairs of files
@@ -234,8 +243,9 @@ class DataFilesObserver(Observer):
         for leak in leaks(first, second):
             if not self._is_used(leak.column, [name for name in first.names if name not in (leak.column, leak.label)]):
                 continue
+            kind = "leaked" if leak.labelled else "leaked unlabelled"
             here, there = (f"{correlation:.2f}" for correlation in leak.inside)
-            self._differ(Difference("leaked", leak.column, here, there, 0.0, leak.label), second.path, *names, rows)
+            self._differ(Difference(kind, leak.column, here, there, 0.0, leak.label), second.path, *names, rows)
         for table, other in ((first, second), (second, first)):
             self._lost_order(lost_order(table, other), table, other)
         for broken in broken_invariants(first, second):
@@ -293,7 +303,9 @@ class DataFilesObserver(Observer):
         texts = self._source_texts()
         counts = sorted(occurrences(name, texts) for name in others)
         usual, own = counts[len(counts) // 2], occurrences(column, texts)
-        takes_all = _TAKES_ALL.search(texts) is not None and _PICKS.search(texts) is None
+        takes_all = _TAKES_ALL.search(texts) is not None
+        takes_all |= _TAKES_ALL_BUT_ENDS.search(texts) is not None and _PICKS_BY_PLACE.search(texts) is None
+        takes_all &= _PICKS.search(texts) is None
         return own >= usual if usual else takes_all and not leaves_out(column, self._modules())
 
     def _modules(self) -> set[str]:
