@@ -7,6 +7,7 @@ from trueloop.event.base import Event
 
 __all__ = [
     "ClocksDiffer",
+    "ConsequenceCounted",
     "FileListed",
     "FilesDiffer",
     "FutureInColumn",
@@ -262,6 +263,23 @@ class OwnOutcomeIncluded(Event):
     rows: int  # with a row before
     own: float  # share of the changes whose sign follows from the outcome of the same row
     earlier: float  # the same, of the outcome of the row before
+
+
+@dataclass(frozen=True, slots=True)
+class ConsequenceCounted(Event):
+    """A count in a data file that follows from a label, to which the other columns lead. `place`: the line that reads
+    the file."""
+
+    file: str
+    column: str
+    label: str  # a column
+    rows: int
+    area: float  # under the ROC curve of the count alone
+    others: float  # of the other columns together
+    related: float  # correlation of the count with what the other columns predict
+    given: float  # the same inside of the classes
+    causes: int  # columns that know nothing of one another, but oppose one another inside of the classes
+    opposed: float  # by so many standard errors
 
 
 @dataclass(frozen=True, slots=True)
