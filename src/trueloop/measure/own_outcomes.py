@@ -89,7 +89,7 @@ def _sides(table: Table, label: str) -> Iterator[_Side]:
         if column.numbers is not None and column.name != label and numpy.isfinite(column.numbers).all()
         and len(numpy.unique(column.numbers)) >= DISTINCT
     }  # fmt: skip
-    opposed = {}
+    opposed: dict[str, str] = {}
     for one, other in combinations(groups, 2):
         mine, theirs = set(_cells(one)), set(_cells(other))
         if len(mine & theirs) >= SAME * len(mine | theirs):
