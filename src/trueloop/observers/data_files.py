@@ -80,7 +80,7 @@ from trueloop.measure.wrapped_targets import wrapped_targets
 from trueloop.measure.wrong_lengths import wrong_lengths
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import FileOpened, RunEnd
-from trueloop.usercode.left_out import leaves_out, takes_all_columns
+from trueloop.usercode.left_out import leaves_out, takes_all_columns, takes_the_rest
 from trueloop.usercode.modules import users_modules
 from trueloop.usercode.source import source_of
 
@@ -310,7 +310,8 @@ class DataFilesObserver(Observer):
         texts = self._source_texts()
         counts = sorted(occurrences(name, texts) for name in others)
         usual, own = counts[len(counts) // 2], occurrences(column, texts)
-        return own >= usual if usual else takes_all_columns(texts) and not leaves_out(column, self._modules())
+        takes_all = takes_the_rest(texts) or (not usual and takes_all_columns(texts))
+        return (usual > 0 and own >= usual) or (takes_all and not leaves_out(column, self._modules()))
 
     def _modules(self) -> set[str]:
         places = set(self._places.values())

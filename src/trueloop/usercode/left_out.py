@@ -7,10 +7,13 @@ from typing import Final
 
 from trueloop.usercode.source import source_of
 
-__all__ = ["leaves_out", "takes_all_columns"]
+__all__ = ["leaves_out", "takes_all_columns", "takes_the_rest"]
 
 _TAKES_ALL: Final = re.compile(r"\b(DictReader|read_csv|read_parquet|read_sql|read_table)\b")
 _TAKES_ALL_BUT_ENDS: Final = re.compile(r"\b(loadtxt|genfromtxt)\b")
+_TAKES_THE_REST: Final = re.compile(
+    r"for (\w+) in (?:\w+\.)?(?:header|head|columns|names|fieldnames)\b[^\]\n]*\bif \1 (?:not in|!=)"
+)
 _PICKS: Final = re.compile(r"\b(usecols|iloc|select_dtypes)\b|\b(filter|delete)\(")
 _PICKS_BY_PLACE: Final = re.compile(r"\[\s*:\s*,(?!\s*(:\s*-1|-1|1:|0)\s*\])")
 """Columns of an array, but for the first or the last one, which is the target."""
@@ -20,6 +23,11 @@ def takes_all_columns(text: str) -> bool:
     """Whether a script reads tables and picks no columns, by the words in it."""
     by_place = _TAKES_ALL_BUT_ENDS.search(text) is not None and _PICKS_BY_PLACE.search(text) is None
     return (by_place or _TAKES_ALL.search(text) is not None) and _PICKS.search(text) is None
+
+
+def takes_the_rest(text: str) -> bool:
+    """Whether a script takes all columns of a header but for some that it names."""
+    return _TAKES_THE_REST.search(text) is not None and _PICKS.search(text) is None
 
 
 def leaves_out(column: str, paths: Iterable[str]) -> bool:
