@@ -40,9 +40,9 @@ class Leak(NamedTuple):
 
 def leaks(first: Table, second: Table) -> Iterator[Leak]:
     yield from _in_labelled_files(first, second)
-    for file, unlabelled, turn in ((first, second, 1), (second, first, -1)):
-        for leak in _in_unlabelled_file(file, unlabelled):
-            yield leak._replace(inside=leak.inside[::turn])
+    yield from _in_unlabelled_file(first, second)
+    for leak in _in_unlabelled_file(second, first):
+        yield leak._replace(inside=(leak.inside[1], leak.inside[0]))
 
 
 def _in_labelled_files(first: Table, second: Table) -> Iterator[Leak]:
@@ -114,10 +114,9 @@ def _in_unlabelled_file(table: Table, new: Table) -> Iterator[Leak]:
         apart = _like_one_class(a[:, moved[0]], b[:, moved[0]], y) if _is_label(y) else None
         if apart is None or len(joined) < min(table.rows, MOST_ROWS) or len(b) < min(new.rows, MOST_ROWS):
             continue
-        words = _shares(table, new, y)
-        if _is_same_mix(
-            *(numpy.column_stack([part[:, rest], *more]) for part, more in zip((a, b), words, strict=True)), y, apart[1]
-        ):
+        words, others = _shares(table, new, y)
+        known, unknown = numpy.column_stack([a[:, rest], *words]), numpy.column_stack([b[:, rest], *others])
+        if _is_same_mix(known, unknown, y, apart[1]):
             yield Leak(names[moved[0]], label, (apart[0], 0.0), labelled=False)
 
 
