@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from trueloop.measure.parallel_lines import shifted_lines
 from trueloop.measure.picture_orientation import turned
 from trueloop.measure.table_differences import differences, group_differences, single_file
-from trueloop.measure.table_relations import leaks, parts_by_group, relations, relations_of_files, shifted_targets
+from trueloop.measure.table_relations import parts_by_group, relations, relations_of_files, shifted_targets
 from trueloop.measure.table_rows import copied_rows, ids_from_one, row_order
 from trueloop.measure.tables import Table, Values, read_tables
 from trueloop.measure.text_markers import marker
@@ -484,30 +484,6 @@ def test_series_are_not_moved_against_one_another() -> None:
     rain = drawn(1).normal(size=400)
     river = numpy.convolve(rain, [0.0, 0.2, 1.0, 0.9, 0.6], "full")[:400]  # follows the rain hours later
     assert shifted_targets(table(rain=rain), table(path="b.csv", river=river)) is None
-
-
-def leaking(seed: int, *, filled: bool) -> Table:
-    rng = drawn(seed)
-    age, dose = rng.normal(size=600), rng.normal(size=600)
-    died = (age + dose + rng.normal(size=600) > 0).astype(float)
-    return table(age=age, dose=dose, code=died * 3 + rng.random(600) if filled else rng.random(600), died=died)
-
-
-def test_a_column_that_gives_the_label_away_in_one_file() -> None:
-    (found,) = leaks(leaking(1, filled=True), leaking(2, filled=False))
-    assert (found.column, found.label) == ("code", "died")
-    assert found.inside[1] < 0.15 < 0.6 < found.inside[0]
-
-
-def test_a_column_with_one_relation_to_the_label_is_no_leak() -> None:
-    assert not list(leaks(leaking(1, filled=True), leaking(2, filled=True)))
-    assert not list(leaks(leaking(1, filled=False), leaking(2, filled=False)))
-    other = leaking(2, filled=False)
-    shuffled = [
-        v if v.name != "died" else Values("died", drawn(3).permutation(numpy.asarray(v.numbers))) for v in other.columns
-    ]
-    # the label itself lost its rows: that is no column that was filled later
-    assert not list(leaks(leaking(1, filled=True), Table("b.csv", tuple(shuffled), other.rows, named=True)))
 
 
 def test_features_of_an_array_in_another_order(tmp_path: Path) -> None:

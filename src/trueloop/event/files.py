@@ -7,6 +7,7 @@ from trueloop.event.base import Event
 
 __all__ = [
     "ClocksDiffer",
+    "ConsequenceCounted",
     "FileListed",
     "FilesDiffer",
     "FutureInColumn",
@@ -16,6 +17,7 @@ __all__ = [
     "KeysMissed",
     "LaterRowsUsed",
     "LengthsContradicted",
+    "OwnOutcomeIncluded",
     "RowsCopied",
     "RowsMisplaced",
     "RowsNeverWritten",
@@ -30,7 +32,7 @@ Kind = Literal[
     "order", "exchanged", "constant", "units", "percent", "base", "comma", "separator", "padding", "spelling", "date",
     "accents", "direction", "inverted", "unrelated", "precision", "rounded", "wrapped", "orientation", "text date",
     "leaked", "collapsed", "times", "day first", "month first", "overflowed", "stretched",
-    "recoded", "point", "statistics", "day month", "wrapped beside", "boxes", "grids",
+    "recoded", "point", "statistics", "day month", "wrapped beside", "boxes", "grids", "leaked unlabelled",
 ]  # fmt: skip
 
 
@@ -248,6 +250,36 @@ class GroupsShared(Event):
     own: float  # share of the rows whose nearest training row is from their group
     chance: float
     modules: tuple[str, ...]  # source files of the user's modules
+
+
+@dataclass(frozen=True, slots=True)
+class OwnOutcomeIncluded(Event):
+    """A running column of a data file that changes with the outcome of its own row. `place`: the line that reads it."""
+
+    file: str
+    column: str
+    group: str  # a column: whose rows follow one another
+    label: str  # a column
+    rows: int  # with a row before
+    own: float  # share of the changes whose sign follows from the outcome of the same row
+    earlier: float  # the same, of the outcome of the row before
+
+
+@dataclass(frozen=True, slots=True)
+class ConsequenceCounted(Event):
+    """A count in a data file that follows from a label, to which the other columns lead. `place`: the line that reads
+    the file."""
+
+    file: str
+    column: str
+    label: str  # a column
+    rows: int
+    area: float  # under the ROC curve of the count alone
+    others: float  # of the other columns together
+    related: float  # correlation of the count with what the other columns predict
+    given: float  # the same inside of the classes
+    causes: int  # columns that know nothing of one another, but oppose one another inside of the classes
+    opposed: float  # by so many standard errors
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,14 @@
 import os
 import struct
 import wave
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy
 
 from trueloop.measure.tables import Table
 
-__all__ = ["Declared", "declared"]
+__all__ = ["Contradicted", "Declared", "contradicted", "declared"]
 
 MOST: Final = 80  # files whose headers are read
 LEAST: Final = 20
@@ -22,6 +23,8 @@ NAMES: Final = {
     "width": ("width", "w", "img_w", "image_width", "img_width"),
     "height": ("height", "h", "img_h", "image_height", "img_height"),
 }
+FEW_WRONG: Final = 0.05  # of the files that a list names
+MANY_WRONG: Final = 0.2
 TOLERANCE: Final = 0.02  # of a number of seconds, which is rounded
 
 
@@ -34,6 +37,26 @@ class Declared(NamedTuple):
     example: str  # file
     says: float  # what the list says about it
     header: float
+
+
+class Contradicted(NamedTuple):
+    column: str
+    agrees: tuple[str, str]  # a list, and what its column says
+    contradicts: tuple[str, str]
+    table: Table  # the latter
+
+
+def contradicted(tables: list[Table]) -> Iterator[Contradicted]:
+    """A list of files that their headers contradict, where they agree with another list."""
+    lists = [(table, each) for table in tables for each in declared(table)]
+    right = {each.column: (os.path.basename(table.path), each) for table, each in lists if each.wrong <= FEW_WRONG}
+    for table, each in lists:
+        if each.wrong >= MANY_WRONG and each.column in right:
+            other, agreed = right[each.column]
+            here = f"`{each.column}` is that of the file in {1 - agreed.wrong:.0%} of {agreed.files:,} rows"
+            there = (f"not so in {each.wrong:.0%} of {each.files:,} rows (`{each.example}` has {each.header:g}, "
+                     f"the list says {each.says:g})")  # fmt: skip
+            yield Contradicted(each.column, (other, here), (os.path.basename(table.path), there), table)
 
 
 def declared(table: Table) -> list[Declared]:

@@ -12,11 +12,9 @@ from trueloop.measure.table_differences import Difference
 from trueloop.measure.tables import Table
 
 __all__ = [
-    "Leak",
     "Relation",
     "ShiftedTargets",
     "as_difference",
-    "leaks",
     "parts_by_group",
     "relations",
     "relations_of_files",
@@ -43,10 +41,6 @@ SHIFTS: Final = (-2, -1, 1, 2)
 FARTHEST: Final = 3  # rows by which the targets of a file are moved
 INDEPENDENT: Final = 0.15  # correlation with the next row: rows of a series are related to their neighbors' targets
 FEW_TARGETS: Final = 3  # columns of a file of targets
-GIVEN_AWAY: Final = 0.6  # correlation of a column with a label
-LOST: Final = 0.15
-KEPT: Final = 0.2  # how far the correlations of the other columns with that label may differ
-LEAST_OF_A_CLASS: Final = 30  # rows
 RIDGE: Final = 1e-2
 
 Floats = NDArray[numpy.float64]
@@ -256,61 +250,6 @@ def _is_measured(values: Floats) -> bool:
 def _moved(x: Floats, y: Floats, by: int) -> tuple[Floats, Floats]:
     """Row n of the targets beside row n + by of the inputs."""
     return (x[by:], y[: len(y) - by]) if by > 0 else (x[:by], y[-by:])
-
-
-class Leak(NamedTuple):
-    """A column that gives a label away in one file, and says nothing about it in the other."""
-
-    column: str
-    label: str
-    inside: tuple[float, float]  # absolute correlation in each file
-
-
-def leaks(first: Table, second: Table) -> Iterator[Leak]:
-    names = [c.name for c in first.columns if c.numbers is not None and c.name in second.names]
-    names = [name for name in names if second.column(name).numbers is not None][:MOST_COLUMNS]
-    if len(names) < 3:
-        return
-    a, b = _matrix(first, names, None), _matrix(second, names, None)
-    if min(len(a), len(b)) < ENOUGH:
-        return
-    found = {leak.column: leak for pair in ((_ranks(a), _ranks(b)), (a, b)) for leak in _leaks(names, a, b, *pair)}
-    yield from found.values()
-
-
-def _leaks(names: list[str], values: Floats, others: Floats, a: Floats, b: Floats) -> Iterator[Leak]:
-    """By the values or by their ranks: amounts of money have long tails."""
-    for index, label in enumerate(names):
-        if not (_is_label(values[:, index]) and _is_label(others[:, index])):
-            continue
-        pairs = {
-            other: (abs(correlation_of_arrays(a[:, i], a[:, index])), abs(correlation_of_arrays(b[:, i], b[:, index])))
-            for i, other in enumerate(names)
-            if i != index
-        }
-        lost = [name for name, pair in pairs.items() if max(pair) >= GIVEN_AWAY and min(pair) <= LOST]
-        kept = [pair for name, pair in pairs.items() if name not in lost]
-        # The other columns must show that the label means the same in both files.
-        if len(lost) == 1 and _agree(kept):
-            yield Leak(lost[0], label, pairs[lost[0]])
-
-
-def _ranks(matrix: Floats) -> Floats:
-    """Of each value in its column; equal values share the mean of their ranks."""
-    found = numpy.empty_like(matrix)
-    for index, column in enumerate(matrix.T):
-        _, places, counts = numpy.unique(column, return_inverse=True, return_counts=True)
-        found[:, index] = (numpy.cumsum(counts) - (counts - 1) / 2)[places]
-    return found
-
-
-def _agree(pairs: list[tuple[float, float]]) -> bool:
-    return all(abs(x - y) <= KEPT for x, y in pairs) and any(min(pair) > LOST for pair in pairs)
-
-
-def _is_label(values: Floats) -> bool:
-    codes, counts = numpy.unique(values, return_counts=True)
-    return len(codes) == 2 and bool(counts.min() >= LEAST_OF_A_CLASS) and set(codes.tolist()) == {0.0, 1.0}
 
 
 def _matrix(table: Table, names: list[str], rows: Rows | None) -> Floats:

@@ -6,7 +6,6 @@ they are logs and results.
 
 import json
 import os
-import re
 from itertools import combinations, permutations
 from time import thread_time
 from typing import Final
@@ -15,6 +14,7 @@ import numpy
 
 from trueloop.event import (
     ClocksDiffer,
+    ConsequenceCounted,
     FileListed,
     FilesDiffer,
     GroupsShared,
@@ -22,6 +22,7 @@ from trueloop.event import (
     KeysMissed,
     LaterRowsUsed,
     LengthsContradicted,
+    OwnOutcomeIncluded,
     Place,
     RowsCopied,
     RowsMisplaced,
@@ -35,7 +36,8 @@ from trueloop.measure.alphabets import alphabets, known_letters
 from trueloop.measure.box_formats import box_formats, converts_boxes
 from trueloop.measure.clocks import Series, clocks_differ, series_of
 from trueloop.measure.column_invariants import broken_invariants
-from trueloop.measure.file_headers import declared
+from trueloop.measure.consequences import consequences
+from trueloop.measure.file_headers import contradicted
 from trueloop.measure.group_order import LostOrder, lost_order, sorted_events
 from trueloop.measure.integer_overflow import overflows
 from trueloop.measure.join_keys import missed_keys
@@ -44,6 +46,8 @@ from trueloop.measure.look_ahead import LookAhead, look_ahead
 from trueloop.measure.mirrored_pairs import mirrored_pairs
 from trueloop.measure.named_rows import misplaced_groups, misplaced_links, misplaced_rows
 from trueloop.measure.near_copies import near_copies
+from trueloop.measure.outcome_columns import leaks
+from trueloop.measure.own_outcomes import own_outcome
 from trueloop.measure.parallel_lines import shifted_lines
 from trueloop.measure.picture_orientation import turned
 from trueloop.measure.recoded import recoded
@@ -58,7 +62,6 @@ from trueloop.measure.stretched import stretched_arrays
 from trueloop.measure.table_differences import Difference, differences, forms_differ, group_differences, single_file
 from trueloop.measure.table_relations import (
     as_difference,
-    leaks,
     parts_by_group,
     relations,
     relations_of_files,
@@ -77,7 +80,7 @@ from trueloop.measure.wrapped_targets import wrapped_targets
 from trueloop.measure.wrong_lengths import wrong_lengths
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import FileOpened, RunEnd
-from trueloop.usercode.left_out import leaves_out
+from trueloop.usercode.left_out import leaves_out, takes_all_columns, takes_the_rest
 from trueloop.usercode.modules import users_modules
 from trueloop.usercode.source import source_of
 
@@ -89,20 +92,16 @@ MOST_MODULES: Final = 40  # of the user's that are searched for an alphabet
 SECONDS: Final = 4.0  # of the processor, to read and to compare
 ALIKE: Final = 0.6  # of the columns: two files of one kind
 FEW_PARTS: Final = 3  # of a file: training, validation, test
-FEW_WRONG: Final = 0.05  # of the files that a list names
-MANY_WRONG: Final = 0.2
 _OF_ROWS: Final = ("order", "direction")  # these matter without the column
 LETTERS: Final = 2  # in the name of a column that does not tell what it is: x, y, z, ax
 FEW_MORE: Final = 0.01  # rows: one file has lost some
-
-_TAKES_ALL: Final = re.compile(r"\b(DictReader|read_csv|read_parquet|read_sql|read_table)\b")
-_PICKS: Final = re.compile(r"\b(usecols|iloc|drop|pop|del|delete|loadtxt|genfromtxt|filter|select_dtypes)\b")
 
 
 class DataFilesObserver(Observer):
     emits = (
         TablesRead, FilesDiffer, RowsOutOfStep, RowsCopied, FileListed, TextMarked, VocabularyCompared, LaterRowsUsed,
         KeysMissed, InvariantBroken, RowsMisplaced, LengthsContradicted, RowsSorted, GroupsShared, ClocksDiffer,
+        OwnOutcomeIncluded, ConsequenceCounted,
     )  # fmt: skip
     safe_on_shards = True
 
@@ -111,6 +110,8 @@ class DataFilesObserver(Observer):
         self._written: set[str] = set()
         self._row_lists: dict[str, dict[str, list[int]]] = {}
         self._tables: list[Table] = []
+        self._leaked: set[str] = set()
+        """Columns that were found to give a label away."""
 
     def file_opened(self, opened: FileOpened) -> None:
         if opened.writing:
@@ -130,7 +131,8 @@ class DataFilesObserver(Observer):
         self._listed()
         self._vocabularies(tables)
         self._alphabets(tables)
-        self._headers(tables)
+        for each in contradicted(tables):
+            self._broken("header", (each.column,), each.agrees, each.contradicts, each.table)
         self._across(tables)
         self._clocks(tables, began)
         self._statistics(tables)
@@ -143,6 +145,7 @@ class DataFilesObserver(Observer):
                 return
             if first.path != second.path:
                 self._compare(first, second)
+        self._consequences(tables, began)
         self._splits(tables, began)
         if thread_time() - began < SECONDS:
             self._word_vectors(tables)
@@ -171,6 +174,9 @@ class DataFilesObserver(Observer):
             place = self._places[table.path]
             self.emit(RowsSorted, place, name, table.rows, order.column, (order.first, order.second), order.series,
                       order.here, order.sorted, users_modules(place.path))  # fmt: skip
+        updated = own_outcome(table)
+        if updated is not None and not self._is_left_out(updated.column, table):
+            self.emit(OwnOutcomeIncluded, self._places[table.path], name, *updated)
         for parts in parts_by_group(table):
             for part, other in combinations(parts, 2):
                 if thread_time() - began > SECONDS / 2:  # the rest is for pairs of files
@@ -234,8 +240,10 @@ class DataFilesObserver(Observer):
         for leak in leaks(first, second):
             if not self._is_used(leak.column, [name for name in first.names if name not in (leak.column, leak.label)]):
                 continue
+            self._leaked.add(leak.column)
+            kind = "leaked" if leak.labelled else "leaked unlabelled"
             here, there = (f"{correlation:.2f}" for correlation in leak.inside)
-            self._differ(Difference("leaked", leak.column, here, there, 0.0, leak.label), second.path, *names, rows)
+            self._differ(Difference(kind, leak.column, here, there, 0.0, leak.label), second.path, *names, rows)
         for table, other in ((first, second), (second, first)):
             self._lost_order(lost_order(table, other), table, other)
         for broken in broken_invariants(first, second):
@@ -288,13 +296,22 @@ class DataFilesObserver(Observer):
         told = first.named and second.named and len(telling) > 1  # besides a time
         return not told and not (split_of(name) and split_of(other))
 
+    def _consequences(self, tables: list[Table], began: float) -> None:
+        for table in tables:
+            for found in consequences(table) if thread_time() - began < SECONDS else ():
+                others = [name for name in table.names if name not in (found.column, found.label)]
+                if found.column not in self._leaked and self._is_used(found.column, others):
+                    self._leaked.add(found.column)
+                    file = os.path.basename(table.path)
+                    self.emit(ConsequenceCounted, self._places[table.path], file, *found)
+
     def _is_used(self, column: str, others: list[str]) -> bool:
         """Whether the script names a column as often as the others, or names none and takes all that a header has."""
         texts = self._source_texts()
         counts = sorted(occurrences(name, texts) for name in others)
         usual, own = counts[len(counts) // 2], occurrences(column, texts)
-        takes_all = _TAKES_ALL.search(texts) is not None and _PICKS.search(texts) is None
-        return own >= usual if usual else takes_all and not leaves_out(column, self._modules())
+        takes_all = takes_the_rest(texts) or (not usual and takes_all_columns(texts))
+        return (usual > 0 and own >= usual) or (takes_all and not leaves_out(column, self._modules()))
 
     def _modules(self) -> set[str]:
         places = set(self._places.values())
@@ -409,18 +426,6 @@ class DataFilesObserver(Observer):
             there = f"by `{found.time}`" if found.time else f"{1 - found.elsewhere:.0%} of the sequences are not sorted"
             names = os.path.basename(other.path), os.path.basename(table.path)
             self._broken("sorted", (found.group, found.column), (names[0], there), (names[1], here), table)
-
-    def _headers(self, tables: list[Table]) -> None:
-        """A list of files that their headers contradict, where they agree with another list."""
-        lists = [(table, each) for table in tables for each in declared(table)]
-        right = {each.column: (os.path.basename(table.path), each) for table, each in lists if each.wrong <= FEW_WRONG}
-        for table, each in lists:
-            if each.wrong >= MANY_WRONG and each.column in right:
-                other, agreed = right[each.column]
-                here = f"`{each.column}` is that of the file in {1 - agreed.wrong:.0%} of {agreed.files:,} rows"
-                there = (f"not so in {each.wrong:.0%} of {each.files:,} rows (`{each.example}` has {each.header:g}, "
-                         f"the list says {each.says:g})")  # fmt: skip
-                self._broken("header", (each.column,), (other, here), (os.path.basename(table.path), there), table)
 
     def _links(self, link: Table, tables: list[Table]) -> None:
         found = first_only(link, tables)

@@ -16,7 +16,8 @@ columns are in a different order and the script reads them by position. Or each 
 for itself: the means of another column over the rows of a code differ between the files, and agree once the codes are
 matched. Maps of one place that fit one another only after a flip or a turn are such a difference too. Or a column gives
 a label of 0 and 1 away in one file and says nothing about it in the other, where the other columns relate to the label
-as before: it was probably filled after the outcome was known.
+as before: it was probably filled after the outcome was known. The same if the other file has no label, is like a file
+with as many rows of each class in the other columns, and like the rows of one class alone in this one.
 
 Why it hurts
 ------------
@@ -126,9 +127,10 @@ class ColumnDiffersBetweenFiles(Rule, code="DAT135", severity=Severity.WARNING):
         factor = f" ({event.units})" if event.units else f" (a factor of {event.factor:.3g})" if event.factor else ""
         beside = f", in `{event.other}` {event.there}" if event.there else ""
         also = f" Also `{'`, `'.join(other[0].column for other in columns[1:4])}`." if len(columns) > 1 else ""
+        words = {"apart": max(event.here, event.there), "factor": factor, "units": event.units, "beside": beside}
         return self.finding(
             event,
-            message.format(**facts, factor=factor, units=event.units, beside=beside) + also,
+            message.format(**facts, **words) + also,
             fix=fix,
             evidence=facts | {"files": files, "rows": list(event.rows)},
         )
@@ -243,6 +245,12 @@ _SENTENCES: Final[dict[str, tuple[str, str]]] = {
         "Column `{column}` gives `{units}` away in one file only: they correlate {here} in `{file}` and {there} in "
         "`{other}`, while the other columns relate to `{units}` as before. It may be filled after the outcome is "
         "known.",
+        "Find out when this column is filled. If that is after the outcome, leave it out of the inputs.",
+    ),
+    "leaked unlabelled": (
+        "Column `{column}` may be filled after `{units}` is known: in one of `{file}` and `{other}`, which has no "
+        "`{units}`, it is distributed as in rows of one class (the other class is {apart} away, of at most 1), while "
+        "the other columns are as in rows of both.",
         "Find out when this column is filled. If that is after the outcome, leave it out of the inputs.",
     ),
     "rounded": (

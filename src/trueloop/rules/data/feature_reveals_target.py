@@ -8,6 +8,11 @@ amount has its most frequent value (0 letters sent, 0.00 paid out) or any other,
 above 0.9999. No other feature comes near. In a file of texts with labels: the first or second word alone gives the
 label, and the other words give it clearly less often (a mark that was set together with the label).
 
+In a data file that the script reads: a count (calls, orders, reminders) that was taken after the outcome. The other
+columns lead to the outcome: they are unrelated to one another, and oppose one another inside of a class, as causes do.
+The count gives the outcome better than all of them, is related to what they predict, and is not inside of a class: it
+follows from the outcome.
+
 Why it hurts
 ------------
 A column that is filled in after the fact (a refund date, a diagnosis code, a running total that includes the label)
@@ -15,7 +20,9 @@ makes every score look excellent. In use that column is empty, and the model has
 
 Evidence
 --------
-The feature, how well it gives the target, the margin between the classes, and the best of the other features.
+The feature, how well it gives the target, the margin between the classes, and the best of the other features. Of a
+count: its area under the ROC curve beside that of the other columns together, its correlation with what they predict,
+over all rows and inside of the classes.
 
 Use instead
 -----------
@@ -25,14 +32,16 @@ When it is fine
 ---------------
 Not reported: features that only correlate, thresholds without a gap between the classes (`y = x[:, 0] > 0`), classes
 that lie apart but spread, data in which several features separate the classes, made-up data in which all features are
-alike, fewer than 200 different rows, and texts whose other words give the label nearly as well. If the column is known
-before the answer is needed, allow it.
+alike, fewer than 200 different rows, and texts whose other words give the label nearly as well. Of
+counts: tables of measurements of one state, in which columns are related inside of a class or all follow from the
+class; counts that are among the causes; measured quantities and test results, which may decide a diagnosis. If the
+column is known before the answer is needed, allow it.
 """
 
 from typing import Final
 
-from trueloop.event import Column, InputsSummarized, TextMarked
-from trueloop.rules.rule import Findings, Rule, Severity
+from trueloop.event import Column, ConsequenceCounted, InputsSummarized, TextMarked
+from trueloop.rules.rule import Findings, Rule, Severity, facts
 
 __all__ = ["FeatureRevealsTarget"]
 
@@ -75,6 +84,18 @@ class FeatureRevealsTarget(Rule, code="DAT114", severity=Severity.WARNING):
             fix="Find out where these words come from. If they are added after the label is known, remove them.",
             evidence={"file": event.file, "column": event.text, "label": event.label, "words": list(event.words),
                       "given": round(event.found, 3), "rest": round(event.rest, 3)},
+        )  # fmt: skip
+
+    def on_consequence_counted(self, event: ConsequenceCounted) -> Findings:
+        yield self.finding(
+            event,
+            f"Column `{event.column}` of `{event.file}` seems to be counted after the outcome `{event.label}`: alone "
+            f"it gives the outcome better (AUC {event.area:.3f}) than all others together (AUC {event.others:.3f}). "
+            f"Its correlation with what these predict is {event.related:.2f} in all rows, but {event.given:.2f} inside "
+            "of the classes. The others behave like causes of the outcome, this one like a consequence.",
+            fix="Find out when this column is counted. If that is after the outcome, leave it out, or count only up to "
+            "the time of the prediction.",
+            evidence=facts(event, "file column label rows area others related given causes opposed"),
         )  # fmt: skip
 
     def on_inputs_summarized(self, event: InputsSummarized) -> Findings:
