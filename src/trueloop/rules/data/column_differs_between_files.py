@@ -52,6 +52,7 @@ from trueloop.usercode.source import source_of
 
 __all__ = ["ColumnDiffersBetweenFiles"]
 
+_MODULUS: Final = ("unwrap", "% 65536", "% 256", "0xff", "0xFF", "& 255", "& 65535", ".remainder", "np.mod")
 _HANDLED: Final = {
     "order": ("DictReader", "read_csv", "read_json", "names", ".index(", "header", "columns", "json", "readline"),
     "comma": ('replace(",", ".")', "replace(',', '.')", "decimal=", "locale"),
@@ -61,9 +62,8 @@ _HANDLED: Final = {
     "accents": ("unicodedata", "unidecode", "NFC", "NFD", "NFKC", "NFKD", "ftfy", "strip_accents", "transformers",
                 "tokenizers", "sentencepiece"),
     "separator": ("re.split", "re.findall", "replace("),
-    "overflowed": ("unwrap", "arctan2", "angle(", "% 65536", "% 256", "0xFFFF"),
-    "wrapped beside": ("unwrap", "% 65536", "% 256", "0xff", "0xFF", "& 255", "& 65535", ".remainder", "np.mod",
-                       "uint8)"),
+    "overflowed": (*_MODULUS, "arctan2", "angle(", "hsv", "HSV", "hue"),
+    "wrapped beside": (*_MODULUS, "uint8)"),
     "grids": ("flip", "rot90", "[::-1", "::-1]", "origin", ".T", "transpose", "swapaxes", "permute"),
     "stretched": ("resample", "interp", "decimate", "zoom", "::2", "::3", "::4"),
     "units": ("1.609", "0.621", "2.204", "0.453", "2.54", "0.393", "3.28", "0.3048", "273.15", "9 / 5", "5 / 9",
@@ -222,10 +222,9 @@ _SENTENCES: Final[dict[str, tuple[str, str]]] = {
         "Sort both files by this column before windows are cut or rows compared.",
     ),
     "inverted": (
-        "Column `{column}` seems to mean the opposite in `{other}`: a linear probe on the other columns correlates "
-        "{here} "
-        "or more with it inside of `{file}` and of `{other}`, but that of one correlates {there} or less with the "
-        "other.",
+        "Column `{column}` seems to mean the opposite in `{other}`: a linear probe on the other columns, or on the "
+        "arrays beside them, correlates {here} or more with it inside of `{file}` and of `{other}`, but that of one "
+        "correlates {there} or less with the other.",
         "Compare what the codes or signs mean in each of them, and exchange them in one.",
     ),
     "unrelated": (

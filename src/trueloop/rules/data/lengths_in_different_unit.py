@@ -49,6 +49,9 @@ _CONVERTS: Final = re.compile(
 _USES: Final = re.compile(r"pack_padded_sequence|arange\(|mask|\blen\w*\s*-\s*1|gather\(|[:\[]\s*:?\s*(int\()?len\w*\W")
 
 
+_DIVIDES: Final = re.compile(rf"\b{_LENGTH}\w*(\[[^\]]*\])?(\s*[+-]\s*\w+\))?\s*//", re.IGNORECASE)
+_MULTIPLIES: Final = re.compile(rf"\b{_LENGTH}\w*(\[[^\]]*\])?\s*\*|\*\s*{_LENGTH}\b", re.IGNORECASE)
+"""Lengths that are too short must be multiplied; a script that divides them, for a stride, takes them for positions."""
 _SHORTENS: Final = re.compile(r"//\s*\w|\b(int|ceil|floor|round|trunc)\(.*[*/]")
 
 
@@ -63,7 +66,8 @@ class LengthsInDifferentUnit(Rule, code="DAT156", severity=Severity.WARNING):
     def on_lengths_contradicted(self, event: LengthsContradicted) -> None:
         paths = {*event.modules, event.place.path if event.place else ""}
         text = "\n".join(line for path in paths for line in source_of(path).lines)
-        if _USES.search(text) and not _CONVERTS.search(text):
+        takes_positions = event.factor > 1 and _DIVIDES.search(text) and not _MULTIPLIES.search(text)
+        if _USES.search(text) and (takes_positions or not _CONVERTS.search(text)):
             self._found.setdefault(event.column, []).append(event)
 
     def on_lengths_stated(self, event: LengthsStated) -> None:
@@ -90,8 +94,8 @@ class LengthsInDifferentUnit(Rule, code="DAT156", severity=Severity.WARNING):
             called = f"`{event.column}` of `{event.file}`" if event.column else f"`{event.file}`"
             means = f"the median length is {event.length:g}, and the content ends after {event.end:g} positions"
             if event.factor:
-                what = (f"{called} seems to be in a different unit than the positions of `{event.other}`: {means}; in "
-                        f"every row it is {event.factor:.3g} times the length.")  # fmt: skip
+                what = (f"{called} seems to be in a different unit than the positions of `{event.other}`: {means}, "
+                        f"{event.factor:.3g} times the length.")  # fmt: skip
             else:
                 what = (f"{called} points into the padding of `{event.other}` in {event.beyond:.0%} of {event.rows:,} "
                         f"rows: {means}.")  # fmt: skip
