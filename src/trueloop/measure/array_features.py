@@ -43,8 +43,9 @@ def with_features(table: Table, tables: list[Table]) -> Table | None:
     for file, name, array in arrays_beside(table, tables):
         for index, values in enumerate(_features(array)):
             columns.append(Values(f"{BESIDE}{file}.{name} {index}", values))
-    if not columns or len(columns) > MOST:
+    if not columns:
         return None
+    columns = columns[:: -(-len(columns) // MOST)]
     kept = tuple(each for each in table.columns if each.kind != "digest" and not each.name.endswith("]"))
     return Table(table.path, (*kept, *columns), table.rows, table.named, table.complete)
 
@@ -70,7 +71,7 @@ def _channels(array: Floats) -> list[Floats]:
     """Of signals and of pictures: each channel alone, with its rows first."""
     if array.ndim == 4:
         axis = 3 if array.shape[3] <= COLORS else 1
-    elif array.ndim == 3 and min(array.shape[1:]) <= CHANNELS:
+    elif array.ndim == 3 and array.shape[1] != array.shape[2] and min(array.shape[1:]) <= CHANNELS:
         axis = 1 if array.shape[1] <= array.shape[2] else 2
     else:
         return [array]

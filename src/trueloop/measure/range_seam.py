@@ -42,7 +42,7 @@ def ranges(values: Floats) -> Iterator[tuple[float, float]]:
     """The lowest number and the size of each range of integers that the values reach from end to end."""
     lowest, highest = float(values.min()), float(values.max())
     for size, share in product(RANGES, (0.0, 0.5)):
-        low = -share * size
+        low = 0.0 - share * size
         full = low <= lowest and highest < low + size and highest - lowest >= REACHED * size
         if full and bool((values == numpy.round(values)).all()):
             yield low, size

@@ -6,12 +6,14 @@ The data files that the script opened (csv and other text, npz, npy, json) are r
 compared, column by column, whatever the script does with them. A column of one name, in two files with the same columns
 or in two parts of one file (by site, by desk), has different units, codes that begin at 0 and at 1, fractions and
 percent, a decimal comma, a different separator or date format, names with and without leading zeros, a constant where
-it varied, integers that wrapped around (in a signal or a picture, neighbors contradict them; beside other arrays, rows
-of the other file with nearly the same inputs do), boxes of pictures in different forms (corners, or a corner and a
+it varied, integers that wrapped around (neighbors in time, or the rows that are most similar otherwise, lie on both
+sides of the end of a range of 8, 16 or 32 bits as often as of any other number; or rows of the other file with nearly
+the same inputs contradict them), boxes of pictures in different forms (corners, or a corner and a
 size; x or y first: the edges in the pictures show it), values without their decimal point, large numbers that float32
 rounds to their neighbors, times that it has rounded to 128 s, dates with day and month exchanged (as the script reads
 them, or in the file itself: they run back from row to row, and do not once the dates up to the 12th are exchanged), a
-time that runs backward, two codes that mean the opposite of one another, signals of a different sample rate, or its
+time that runs backward, two codes or signs that mean the opposite of one another (by the other columns, or by
+pictures and signals beside them), signals of a different sample rate, or its
 columns are in a different order and the script reads them by position. Or each file has numbered the values of a column
 for itself: the means of another column over the rows of a code differ between the files, and agree once the codes are
 matched. Maps of one place that fit one another only after a flip or a turn are such a difference too. Or a column gives

@@ -4,10 +4,12 @@ What it sees
 ------------
 An array of padded sequences and a column of lengths for its rows, both from data files. One value fills the ends of
 the rows and comes nowhere before, so the end of each row is known. The lengths are a constant multiple of it (seconds
-instead of frames), or they point into the padding in at least 90 % of the rows (characters instead of tokens).
+instead of frames), or they point into the padding in at least 90 % of the rows (characters instead of tokens). Where
+the padding is also content (no rain, no flow), no row ends behind a whole multiple of its length, and most end there.
 
 Or the lengths that `pack_padded_sequence` is given in recorded training steps, wherever they come from: nearly every
-sequence continues behind its length, up to a constant multiple of it.
+sequence continues behind its length, up to a constant multiple of it, or to three times of it and more (sentences
+instead of tokens) by a factor that varies little.
 
 Why it hurts
 ------------
@@ -26,9 +28,10 @@ Use instead
 When it is fine
 ---------------
 An end token more or less; lengths that agree in a part of the rows; a second column of lengths that is right; arrays in
-which the padding value is also content. Not reported in scripts that shorten sequences (CTC, strides, pooling), that
-multiply or divide the lengths, or that neither pack nor mask nor index by them. Lengths that come from no file are not
-reported where the script divides anything by `//` or rounds a product: a model may be given only a part on purpose.
+which the padding value is also content. Not reported in scripts that shorten sequences (CTC, strides, pooling) or
+multiply or divide the lengths (unless they divide lengths that are too short already), or that neither pack nor mask
+nor index by them. Lengths that come from no file are not reported where the script divides anything by `//` or rounds
+a product: a model may be given only a part on purpose.
 """
 
 import re
