@@ -36,6 +36,17 @@ def test_lengths_that_are_right_or_something_else(seed: int) -> None:
     assert unit_of(ends[:40] // 3, ends[:40]) is None  # few
 
 
+def test_sentences_instead_of_words() -> None:
+    draw = torch.Generator().manual_seed(3)
+    sentences = torch.randint(2, 7, (200,), generator=draw)
+    words = sentences * 6 + torch.randint(-2, 3, (200,), generator=draw)
+    found = unit_of(sentences, words)
+    assert found is not None
+    assert found.factor == pytest.approx(6, rel=0.1)
+    assert unit_of(sentences, torch.randint(12, 40, (200,), generator=draw)) is None
+    assert unit_of((words * 0.4).long(), words + 3 * sentences[torch.randperm(200, generator=draw)]) is None
+
+
 def test_the_end_of_content() -> None:
     ends = drawn(1, 32, 30)
     content = torch.randn(32, 30, 4)

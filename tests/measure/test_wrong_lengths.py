@@ -68,3 +68,14 @@ def test_padding_that_is_content_does_not_show_an_end() -> None:
     array[:, ::5] = 0
     assert ends_of_rows(array) is None
     assert ends_of_rows(numpy.random.default_rng(0).integers(1, 9, (200, 40))) is None
+
+
+def test_rows_that_may_end_in_content_like_the_padding() -> None:
+    array, ends = sequences(0)
+    array = numpy.where(numpy.random.default_rng(3).random(array.shape) < 0.08, 0, array)  # no flow at some hours
+    assert ends_of_rows(array) is None
+    even = numpy.where(numpy.arange(40) < (ends - ends % 2)[:, None], array, 0)
+    assert factor(even, ends // 2) == 2
+    assert factor(array, ends) is None
+    assert factor(array, numpy.random.default_rng(1).integers(4, 21, 200)) is None
+    assert factor(array, ends - 3) is None

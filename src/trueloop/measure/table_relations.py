@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 import numpy
 from numpy.typing import NDArray
 
+from trueloop.measure.array_features import BESIDE
 from trueloop.measure.correlation import correlation_of_arrays
 from trueloop.measure.distributions import distance
 from trueloop.measure.table_differences import Difference
@@ -83,7 +84,7 @@ def relations(first: Table, second: Table, rows: Rows | None = None, others: Row
     found = [
         _relation(name, a, b, index, same_spread and rows is None)
         for index, name in enumerate(names)
-        if not _counts(a[:, index]) and not _counts(b[:, index])
+        if not name.startswith(BESIDE) and not _counts(a[:, index]) and not _counts(b[:, index])
     ]
     kept = [each for each in found if each is not None]
     apart = (first_rows, second_rows)

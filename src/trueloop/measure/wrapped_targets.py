@@ -1,22 +1,25 @@
-"""Whole numbers that began again at 256 or 65536 in one file, as what lies beside them in the rows of both files shows.
+"""Whole numbers that began again at 256 or 65536, as what lies beside them in the rows shows.
 
 A range that is filled evenly looks the same after it has wrapped around, and as a different unit. The rows beside it
 tell: the nearest rows of the other file have nearly the same number, or one that is exactly a whole range larger, and
-hardly any lies between.
+hardly any lies between. Or, within one file, the most similar rows lie on both sides of the end of the range as often
+as on both sides of any other number.
 """
 
-import os
+import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy
 from numpy.typing import NDArray
 
+from trueloop.measure.array_features import arrays_beside
+from trueloop.measure.range_seam import Seam, ranges, seam_between
 from trueloop.measure.splits import kind_of
 from trueloop.measure.table_differences import Difference
 from trueloop.measure.tables import Table, Values
 
-__all__ = ["Wrapped", "wrapped", "wrapped_targets"]
+__all__ = ["Wrapped", "wrapped", "wrapped_among_rows", "wrapped_targets"]
 
 RANGES: Final = (2.0**8, 2.0**16)
 LEAST: Final = 100  # rows of each file
@@ -33,6 +36,16 @@ MOSTLY: Final = 0.8  # of the rows are close: by chance 0.4
 BETWEEN: Final = 0.3  # of the range, and more
 HARDLY: Final = 0.1  # of the rows: by chance 0.4
 EXACT: Final = 0.04  # of the range: what is too low is so by the range, and by nothing else
+MOST_ALONE: Final = 4000  # rows that are compared with one another
+MOST_COLUMNS: Final = 4  # of a table that fill a range
+SIMILAR: Final = 3  # rows
+COUNTS_UP: Final = 0.99  # of the steps, over the end of the range too
+CIRCULAR: Final = re.compile(
+    r"angle|phase|heading|bearing|azimuth|direction|dir|course|yaw|pitch|roll|theta|phi|psi|rotation|orientation|hue"
+    r"|hsv|tod|time|timestamp|seq|sequence|counter|frame|packet|id|index|idx|key|code|hash|seed|crc|checksum|port|addr"
+    r"|address|ip|encoder|position|pos|doppler|wd|octet|byte"
+)
+"""Words of names of what begins anew by itself, or has no order."""
 STUCK: Final = 0.2  # share of one number, of the rows that are too low: a code for missing values, or clipping
 
 Floats = NDArray[numpy.float64]
@@ -116,7 +129,58 @@ def _agrees(values: Floats, predicted: Floats, size: float) -> Wrapped | None:
     return Wrapped(bits, float(low.mean()), float(same.mean()), float((abs(rest) >= BETWEEN).mean()))
 
 
+def wrapped_among_rows(values: Floats, inputs: Floats) -> Seam | None:
+    """Whether values wrapped around: of rows with similar inputs, or with inputs of similar ranks."""
+    kept = numpy.linspace(0, len(values) - 1, min(len(values), MOST_ALONE)).astype(numpy.int64)
+    values, rows = values[kept], inputs[kept]
+    rows = rows[:, rows.std(0) > 0]
+    if len(values) < LEAST or not rows.shape[1]:
+        return None
+    for low, size in ranges(values):
+        for features in (rows, rows.argsort(0).argsort(0).astype(numpy.float64)):
+            scaled = ((features - features.mean(0)) / features.std(0)).astype(numpy.float32)
+            found = seam_between(values.repeat(SIMILAR), values[_similar(scaled)].ravel(), low, size)
+            if found is not None:
+                return found
+    return None
+
+
+def _similar(rows: NDArray[numpy.float32]) -> NDArray[numpy.int64]:
+    lengths = (rows**2).sum(1)
+    far = lengths[:, None] + lengths - 2 * rows @ rows.T
+    numpy.fill_diagonal(far, numpy.inf)
+    return numpy.argpartition(far, SIMILAR, axis=1)[:, :SIMILAR]
+
+
 # -- tables --
+
+
+def _among_rows(column: Values, table: Table, tables: list[Table]) -> Difference | None:
+    """A column that wrapped around, by the rows of its own table."""
+    if column.numbers is None or not _fills_a_range(column) or sum(map(_fills_a_range, table.columns)) > MOST_COLUMNS:
+        return None
+    for beside in list(_inputs(table, column.name, tables).values())[:MOST_INPUTS]:
+        found = wrapped_among_rows(column.numbers, _features(beside))
+        if found is not None:
+            here = (f"{found.share:.1%} of the most similar rows lie on both sides of the end of the range, as of any "
+                    "other number")  # fmt: skip
+            return Difference("overflowed", column.name or "array", here, "", 0.0, f"{found.bits} bits")
+    return None
+
+
+def _fills_a_range(column: Values) -> bool:
+    """Not a place in an array, nor an angle or a counter, which begin anew by themselves."""
+    values = column.numbers
+    if values is None or column.name.endswith("]") or len(values) < LEAST or not numpy.isfinite(values).all():
+        return False
+    words = re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", column.name).lower())
+    if any(map(CIRCULAR.fullmatch, words)):
+        return False
+    return any(not _counts_up(values, size) for _, size in ranges(values))
+
+
+def _counts_up(values: Floats, size: float) -> bool:
+    return bool((numpy.diff(values) % size < size / 2).mean() >= COUNTS_UP)
 
 
 def wrapped_targets(tables: list[Table]) -> Iterator[tuple[Difference, Table, Table]]:
@@ -128,6 +192,10 @@ def wrapped_targets(tables: list[Table]) -> Iterator[tuple[Difference, Table, Ta
                 if found is not None:
                     yield found, table, other
                     break
+            else:
+                found = _among_rows(column, table, tables)
+                if found is not None:
+                    yield found, table, table
 
 
 def _of_pair(column: Values, table: Table, other: Table, tables: list[Table]) -> Difference | None:
@@ -157,11 +225,7 @@ def _inputs(table: Table, name: str, tables: list[Table]) -> dict[tuple[str, str
     columns = [each for each in numbers if numpy.isfinite(each).all()]
     label = ", ".join(column.name for column in table.columns)
     found: dict[tuple[str, str], NDArray[numpy.generic]] = {("", label): numpy.stack(columns, 1)} if columns else {}
-    folder = os.path.dirname(table.path)
-    for each in tables:
-        if each.rows == table.rows and os.path.dirname(each.path) == folder and each.complete and table.complete:
-            found |= {(kind_of(each.path), name): array for name, array in each.arrays}
-    return found
+    return found | {(file, name): array for file, _, array in arrays_beside(table, tables)}
 
 
 def _features(array: NDArray[numpy.generic]) -> Floats:

@@ -19,6 +19,9 @@ SHORTEST: Final = 8  # positions
 DISTINCT: Final = 6  # lengths
 PADDED: Final = 0.3  # of the rows end in padding
 RARELY: Final = 0.001  # of the content is the value of the padding
+SELDOM: Final = 0.2  # the same, of rows whose last position is mostly another value
+HALF: Final = 0.5  # of the rows end exactly at a multiple of their length, and none of them later
+MULTIPLES: Final = (2, 3, 4, 5, 6, 8, 10, 12, 24, 60)
 CALLED: Final = re.compile(
     r"(^|[^a-z])(len|lens|length|lengths|seq_?len|n_?frames|n_?tokens|n_?steps|durations?)([^a-z]|$)"
 )
@@ -27,6 +30,7 @@ MOSTLY: Final = 0.9
 DIFFERENT: Final = 1.2  # factor of two units
 FEW: Final = 0.05  # of the rows have the right length by chance
 
+Floats = NDArray[numpy.float64]
 Ends = NDArray[numpy.int64]
 
 
@@ -48,10 +52,11 @@ def wrong_lengths(lengths: Table, arrays: Table) -> WrongLengths | None:
     columns = [(c.name, c.numbers) for c in lengths.columns if c.numbers is not None]
     columns = [(name, values) for name, values in columns if called or CALLED.search(name.lower())]
     for name, array in arrays.arrays:
-        ends = ends_of_rows(array) if columns else None
+        ends = ends_of_rows(array, SELDOM) if columns else None
         if ends is None:
             continue
-        found = [_wrong(column, name, values, ends, array.shape[1]) for column, values in columns]
+        compare = _multiple if ends_of_rows(array) is None else _wrong
+        found = [compare(column, name, values, ends, array.shape[1]) for column, values in columns]
         wrong = [each for each in found if each is not None]
         if wrong and len(wrong) == len(found):
             return wrong[0]
@@ -75,17 +80,18 @@ def padded_rows(array: NDArray[Any]) -> Padded:
     return Padded(ends, float((ends < rows.shape[1]).mean()), alike)
 
 
-def ends_of_rows(array: NDArray[Any]) -> Ends | None:
-    """Where the content of each row of [rows, positions, ...] ends; None if the rows are not padded at their ends."""
+def ends_of_rows(array: NDArray[Any], alike: float = RARELY) -> Ends | None:
+    """Where the content of each row of [rows, positions, ...] ends; None if the rows are not padded at their ends.
+    `alike`: the share of the content that may look like padding."""
     if array.ndim not in (2, 3) or array.shape[1] < SHORTEST or array.dtype.kind not in "fiu" or len(array) < LEAST:
         return None
     found = padded_rows(array)
     if found.share < PADDED or len(numpy.unique(found.ends)) < DISTINCT or found.ends.min() < 1:
         return None
-    return found.ends if found.alike <= RARELY else None
+    return found.ends if found.alike <= alike else None
 
 
-def _wrong(column: str, array: str, values: NDArray[numpy.float64], ends: Ends, positions: int) -> WrongLengths | None:
+def _wrong(column: str, array: str, values: Floats, ends: Ends, positions: int) -> WrongLengths | None:
     if not numpy.isfinite(values).all() or values.min() < 0 or len(numpy.unique(values)) < DISTINCT:
         return None
     apart = values - ends
@@ -105,6 +111,21 @@ def _wrong(column: str, array: str, values: NDArray[numpy.float64], ends: Ends, 
     related = float(numpy.corrcoef(values, ends)[0, 1]) > 0.5  # lengths of these rows, but of something else in them
     if beyond >= MOSTLY and related and values.max() <= positions:
         return WrongLengths(column, array, 0.0, beyond, *median, positions)
+    return None
+
+
+def _multiple(column: str, array: str, values: Floats, ends: Ends, positions: int) -> WrongLengths | None:
+    """Rows may end in content that looks like padding (no rain, no flow), so an end is not after the true one."""
+    free = (values > 0) & (values != positions)
+    if not numpy.isfinite(values).all() or values.min() < 0 or free.sum() < LEAST:
+        return None
+    lengths, last = values[free], ends[free]
+    if len(numpy.unique(lengths)) < DISTINCT or (last <= lengths).mean() > FEW:
+        return None
+    for factor in MULTIPLES:
+        if (last <= factor * lengths).mean() >= NEARLY_ALL and (last == factor * lengths).mean() >= HALF:
+            median = float(numpy.median(values)), float(numpy.median(ends))
+            return WrongLengths(column, array, float(factor), 0.0, *median, positions)
     return None
 
 

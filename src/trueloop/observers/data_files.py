@@ -71,6 +71,7 @@ from trueloop.measure.table_rows import copied_rows, have_keys, ids_from_one, ro
 from trueloop.measure.tables import Table, read_tables
 from trueloop.measure.text_markers import marker
 from trueloop.measure.text_order import text_order
+from trueloop.measure.turned_columns import turned_columns
 from trueloop.measure.turned_grids import turned_grids
 from trueloop.measure.unit_relations import conversions, in_two_units
 from trueloop.measure.vocabulary import Vocabulary, case_setting, coverage, read_vocabularies
@@ -146,6 +147,9 @@ class DataFilesObserver(Observer):
             if first.path != second.path:
                 self._compare(first, second)
         self._consequences(tables, began)
+        for each in turned_columns(tables) if thread_time() - began < SECONDS else ():
+            if not self._is_left_out(each.difference.column, each.table):
+                self._differ(each.difference, each.table.path, *each.names, each.rows, each.group)
         self._splits(tables, began)
         if thread_time() - began < SECONDS:
             self._word_vectors(tables)
@@ -410,7 +414,8 @@ class DataFilesObserver(Observer):
         alone = (*overflows(tables), *wrapped_targets(tables), *counts_beyond_range(tables), *turned_grids(tables))
         for found, table, other in (*alone, *boxes):
             files = os.path.basename(table.path), os.path.basename(other.path)
-            self._differ(found, table.path, *files, (table.rows, other.rows))
+            if found.column not in table.names or not self._is_left_out(found.column, table):
+                self._differ(found, table.path, *files, (table.rows, other.rows))
 
     # -- what holds exactly in one file --
 

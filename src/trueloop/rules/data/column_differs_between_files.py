@@ -6,12 +6,14 @@ The data files that the script opened (csv and other text, npz, npy, json) are r
 compared, column by column, whatever the script does with them. A column of one name, in two files with the same columns
 or in two parts of one file (by site, by desk), has different units, codes that begin at 0 and at 1, fractions and
 percent, a decimal comma, a different separator or date format, names with and without leading zeros, a constant where
-it varied, integers that wrapped around (in a signal or a picture, neighbors contradict them; beside other arrays, rows
-of the other file with nearly the same inputs do), boxes of pictures in different forms (corners, or a corner and a
+it varied, integers that wrapped around (neighbors in time, or the rows that are most similar otherwise, lie on both
+sides of the end of a range of 8, 16 or 32 bits as often as of any other number; or rows of the other file with nearly
+the same inputs contradict them), boxes of pictures in different forms (corners, or a corner and a
 size; x or y first: the edges in the pictures show it), values without their decimal point, large numbers that float32
 rounds to their neighbors, times that it has rounded to 128 s, dates with day and month exchanged (as the script reads
 them, or in the file itself: they run back from row to row, and do not once the dates up to the 12th are exchanged), a
-time that runs backward, two codes that mean the opposite of one another, signals of a different sample rate, or its
+time that runs backward, two codes or signs that mean the opposite of one another (by the other columns, or by
+pictures and signals beside them), signals of a different sample rate, or its
 columns are in a different order and the script reads them by position. Or each file has numbered the values of a column
 for itself: the means of another column over the rows of a code differ between the files, and agree once the codes are
 matched. Maps of one place that fit one another only after a flip or a turn are such a difference too. Or a column gives
@@ -53,6 +55,7 @@ from trueloop.usercode.source import source_of
 
 __all__ = ["ColumnDiffersBetweenFiles"]
 
+_MODULUS: Final = ("unwrap", "% 65536", "% 256", "0xff", "0xFF", "& 255", "& 65535", ".remainder", "np.mod")
 _HANDLED: Final = {
     "order": ("DictReader", "read_csv", "read_json", "names", ".index(", "header", "columns", "json", "readline"),
     "comma": ('replace(",", ".")', "replace(',', '.')", "decimal=", "locale"),
@@ -62,9 +65,8 @@ _HANDLED: Final = {
     "accents": ("unicodedata", "unidecode", "NFC", "NFD", "NFKC", "NFKD", "ftfy", "strip_accents", "transformers",
                 "tokenizers", "sentencepiece"),
     "separator": ("re.split", "re.findall", "replace("),
-    "overflowed": ("unwrap", "arctan2", "angle(", "% 65536", "% 256", "0xFFFF"),
-    "wrapped beside": ("unwrap", "% 65536", "% 256", "0xff", "0xFF", "& 255", "& 65535", ".remainder", "np.mod",
-                       "uint8)"),
+    "overflowed": (*_MODULUS, "arctan2", "angle(", "hsv", "HSV", "hue"),
+    "wrapped beside": (*_MODULUS, "uint8)"),
     "grids": ("flip", "rot90", "[::-1", "::-1]", "origin", ".T", "transpose", "swapaxes", "permute"),
     "stretched": ("resample", "interp", "decimate", "zoom", "::2", "::3", "::4"),
     "units": ("1.609", "0.621", "2.204", "0.453", "2.54", "0.393", "3.28", "0.3048", "273.15", "9 / 5", "5 / 9",
@@ -224,10 +226,9 @@ _SENTENCES: Final[dict[str, tuple[str, str]]] = {
         "Sort both files by this column before windows are cut or rows compared.",
     ),
     "inverted": (
-        "Column `{column}` seems to mean the opposite in `{other}`: a linear probe on the other columns correlates "
-        "{here} "
-        "or more with it inside of `{file}` and of `{other}`, but that of one correlates {there} or less with the "
-        "other.",
+        "Column `{column}` seems to mean the opposite in `{other}`: a linear probe on the other columns, or on the "
+        "arrays beside them, correlates {here} or more with it inside of `{file}` and of `{other}`, but that of one "
+        "correlates {there} or less with the other.",
         "Compare what the codes or signs mean in each of them, and exchange them in one.",
     ),
     "unrelated": (

@@ -4,10 +4,12 @@ What it sees
 ------------
 An array of padded sequences and a column of lengths for its rows, both from data files. One value fills the ends of
 the rows and comes nowhere before, so the end of each row is known. The lengths are a constant multiple of it (seconds
-instead of frames), or they point into the padding in at least 90 % of the rows (characters instead of tokens).
+instead of frames), or they point into the padding in at least 90 % of the rows (characters instead of tokens). Where
+the padding is also content (no rain, no flow), no row ends behind a whole multiple of its length, and most end there.
 
 Or the lengths that `pack_padded_sequence` is given in recorded training steps, wherever they come from: nearly every
-sequence continues behind its length, up to a constant multiple of it.
+sequence continues behind its length, up to a constant multiple of it, or to three times of it and more (sentences
+instead of tokens) by a factor that varies little.
 
 Why it hurts
 ------------
@@ -26,9 +28,10 @@ Use instead
 When it is fine
 ---------------
 An end token more or less; lengths that agree in a part of the rows; a second column of lengths that is right; arrays in
-which the padding value is also content. Not reported in scripts that shorten sequences (CTC, strides, pooling), that
-multiply or divide the lengths, or that neither pack nor mask nor index by them. Lengths that come from no file are not
-reported where the script divides anything by `//` or rounds a product: a model may be given only a part on purpose.
+which the padding value is also content. Not reported in scripts that shorten sequences (CTC, strides, pooling) or
+multiply or divide the lengths (unless they divide lengths that are too short already), or that neither pack nor mask
+nor index by them. Lengths that come from no file are not reported where the script divides anything by `//` or rounds
+a product: a model may be given only a part on purpose.
 """
 
 import re
@@ -49,6 +52,9 @@ _CONVERTS: Final = re.compile(
 _USES: Final = re.compile(r"pack_padded_sequence|arange\(|mask|\blen\w*\s*-\s*1|gather\(|[:\[]\s*:?\s*(int\()?len\w*\W")
 
 
+_DIVIDES: Final = re.compile(rf"\b{_LENGTH}\w*(\[[^\]]*\])?(\s*[+-]\s*\w+\))?\s*//", re.IGNORECASE)
+_MULTIPLIES: Final = re.compile(rf"\b{_LENGTH}\w*(\[[^\]]*\])?\s*\*|\*\s*{_LENGTH}\b", re.IGNORECASE)
+"""Lengths that are too short must be multiplied; a script that divides them, for a stride, takes them for positions."""
 _SHORTENS: Final = re.compile(r"//\s*\w|\b(int|ceil|floor|round|trunc)\(.*[*/]")
 
 
@@ -63,7 +69,8 @@ class LengthsInDifferentUnit(Rule, code="DAT156", severity=Severity.WARNING):
     def on_lengths_contradicted(self, event: LengthsContradicted) -> None:
         paths = {*event.modules, event.place.path if event.place else ""}
         text = "\n".join(line for path in paths for line in source_of(path).lines)
-        if _USES.search(text) and not _CONVERTS.search(text):
+        takes_positions = event.factor > 1 and _DIVIDES.search(text) and not _MULTIPLIES.search(text)
+        if _USES.search(text) and (takes_positions or not _CONVERTS.search(text)):
             self._found.setdefault(event.column, []).append(event)
 
     def on_lengths_stated(self, event: LengthsStated) -> None:
@@ -90,8 +97,8 @@ class LengthsInDifferentUnit(Rule, code="DAT156", severity=Severity.WARNING):
             called = f"`{event.column}` of `{event.file}`" if event.column else f"`{event.file}`"
             means = f"the median length is {event.length:g}, and the content ends after {event.end:g} positions"
             if event.factor:
-                what = (f"{called} seems to be in a different unit than the positions of `{event.other}`: {means}; in "
-                        f"every row it is {event.factor:.3g} times the length.")  # fmt: skip
+                what = (f"{called} seems to be in a different unit than the positions of `{event.other}`: {means}, "
+                        f"{event.factor:.3g} times the length.")  # fmt: skip
             else:
                 what = (f"{called} points into the padding of `{event.other}` in {event.beyond:.0%} of {event.rows:,} "
                         f"rows: {means}.")  # fmt: skip
