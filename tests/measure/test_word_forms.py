@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trueloop.measure.word_forms import other_forms
+from trueloop.measure.word_forms import other_forms, other_spelling
 
 SMALL = ["the", "of", "and", "with", "from", "into", "under", "over", "near", "after"]
 STEMS = [
@@ -88,3 +88,39 @@ def test_a_vocabulary_without_small_words() -> None:
 
 def test_a_vocabulary_of_another_language() -> None:
     assert other_forms([f"q{word}" for word in FULL], (SMALL + FULL) * 10) is None
+
+
+COMPOUNDS = ["sea_salt", "olive_oil", "soy_sauce", "rice_wine", "lime_juice", "corn_meal", "bay_leaf", "fig_jam"]
+
+
+def _with(sign: str) -> list[str]:
+    return [word.replace("_", sign) for word in COMPOUNDS]
+
+
+def test_compounds_that_are_joined_in_a_different_way() -> None:
+    found = other_spelling(SMALL + _with("-"), (SMALL + COMPOUNDS) * 10)
+    assert found is not None
+    assert found.entry == found.example.replace("_", "-")
+    assert other_spelling(SMALL + _with(""), (SMALL + _with("-")) * 10) is not None
+    assert other_spelling(SMALL + [f"caf{n}x" for n in "abcdefgh"], [f"c\u00e1f{n}x" for n in "abcdefgh"]) is not None
+
+
+def test_compounds_that_scripts_take_apart() -> None:
+    parts = [part for word in COMPOUNDS for part in word.split("_")]
+    assert other_spelling(SMALL + parts + _with(""), (SMALL + _with("-")) * 10) is None
+
+
+def test_both_spellings_are_entries() -> None:
+    assert other_spelling(SMALL + _with("-") + COMPOUNDS, (SMALL + COMPOUNDS) * 10) is None
+
+
+def test_pieces_of_words() -> None:
+    assert other_spelling([f"\u2581{word}" for word in SMALL + FULL], (SMALL + FULL) * 10) is None
+
+
+def test_case_alone_is_no_spelling() -> None:
+    assert other_spelling(SMALL + [word.capitalize() for word in FULL], (SMALL + FULL) * 10) is None
+
+
+def test_numbers_are_no_words() -> None:
+    assert other_spelling(SMALL + [f"1{n}00" for n in range(9)], SMALL * 9 + [f"1{n},00" for n in range(9)] * 9) is None

@@ -341,5 +341,6 @@ class VocabularyCompared(Event):
     literal: bool = False  # an alphabet in the script itself
     setting: str = ""  # of a configuration file, about lower case
     is_set: bool = False
-    follow: float = 0.0  # share of the missing words that begin as an entry which no text uses
+    follow: float = 0.0  # share of the missing words that begin as an entry which no text uses, or have its letters
     unused: float = 0.0  # share of the entries that no text uses
+    spelled: bool = False  # they have its letters

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "CHANCE",
+    "FITS",
     "Alignment",
     "Order",
     "Statistic",

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from trueloop.measure.alignments import (
     CHANCE,
+    FITS,
     Alignment,
     Order,
     Statistic,
@@ -32,6 +33,8 @@ LEAST_GROUPS: Final = 40
 MOST_LINKS: Final = 20_000
 TAIL: Final = 4  # the last quarter of the rows, at least, is moved
 EARLIEST: Final = 40  # row: those before it must fit as they are
+MOST_MOVED: Final = 96  # rows
+STEP: Final = 6.0  # deviations of the fit of one row that one more missing entry has to bring
 RARE: Final = 0.02  # the smallest share of the rows of a class that shows something
 
 Floats = NDArray[numpy.float64]
@@ -65,36 +68,74 @@ def misplaced_rows(table: Table, arrays: Table) -> Misplaced | None:
 
 
 def moved_from(rows: Floats, targets: Floats) -> Alignment | None:
-    """From one row on the targets are those of the row before or after: an entry is missing, or is there twice."""
+    """From one row on the targets are those of rows before or after, by one and at some later rows by one more each:
+    entries are missing, or are there twice. Every second row shows the way, the others whether they fit on it."""
     count = len(rows)
-    last = count - max(LEAST, count // TAIL)
-    if last <= 0:
+    known, last = max(EARLIEST, count // 8), count - max(LEAST, count // TAIL)
+    if known > last or _deviations(rows[last:], targets[last:]) >= CHANCE:
         return None
-    for by in (1, -1):
-        end, moved = slice(last, count - max(by, 0)), slice(last + by, count + min(by, 0))
-        one = _moved_alignment(rows[last:], targets[last:], by)
-        if one is None:
+    if _deviations(rows[:known], targets[:known]) < CHANCE:
+        return None
+    for sign in (1, -1):
+        way = _way(rows, targets, sign, known)
+        start = int((way > 0).argmax())
+        if not EARLIEST <= start <= last or _deviations(rows[:start], targets[:start]) < CHANCE:
             continue
-        weights = rows[moved].T @ targets[end]
-        fits = (rows @ weights * targets).sum(1)
-        ahead = (rows[numpy.clip(numpy.arange(count) + by, 0, count - 1)] @ weights * targets).sum(1)
-        better = numpy.concatenate([[0.0], numpy.cumsum(fits - ahead)])[: last + 1]
-        start = int(better.argmax())
-        found = _moved_alignment(rows[start:], targets[start:], by)
-        if start >= EARLIEST and found is not None and _fits(rows[:start], targets[:start]):
-            return found._replace(order=f"moved by {by:+d} from row {start} on")
+        there = numpy.clip(numpy.arange(count) + sign * way, 0, count - 1)
+        weights = rows[there[::2]].T @ targets[::2]
+        fits = (rows[there] @ weights * targets).sum(1)[start | 1 :: 2]
+        fit, used = _above(fits), _deviations(rows[start:], targets[start:])
+        if used < CHANCE and fit >= FITS:
+            end = f" to {sign * int(way[-1]):+d}" if way[-1] > 1 else ""
+            return Alignment(f"moved by {sign:+d}{end} from row {start} on", used, fit, 0)
     return None
 
 
-def _fits(rows: Floats, targets: Floats) -> bool:
+def _way(rows: Floats, targets: Floats, sign: int, known: int) -> Order:
+    """How far away the row is that each target fits: 0 at first, never less than before. By every second row."""
+    count = len(rows)
+    far = min(MOST_MOVED, count // 8)
+    weights = rows[:known:2].T @ targets[:known:2]
+    way = numpy.zeros(count, dtype=numpy.int64)
+    for _ in range(2):  # by the first rows, then by all
+        seen = rows @ weights
+        places = numpy.clip(numpy.arange(0, count, 2)[:, None] + sign * numpy.arange(far + 1), 0, count - 1)
+        scores = numpy.stack([(seen[place] * targets[::2]).sum(1) for place in places.T], 1)
+        way = _best_way(scores, STEP * float(scores[:, 1:].std())).repeat(2)[:count]
+        there = numpy.clip(numpy.arange(count) + sign * way, 0, count - 1)
+        weights = rows[there[::2]].T @ targets[::2]
+    return way
+
+
+def _best_way(scores: Floats, step: float) -> Order:
+    """Of the columns, for each row, one that never decreases; a change costs `step`."""
+    best = numpy.full(scores.shape[1], -numpy.inf)
+    best[0] = 0.0
+    came = numpy.zeros(scores.shape, dtype=numpy.int64)
+    columns = numpy.arange(scores.shape[1])
+    for index, row in enumerate(scores):
+        highest = numpy.maximum.accumulate(best)
+        first = numpy.maximum.accumulate(numpy.where(best >= highest, columns, 0))
+        moves = highest - step > best
+        came[index] = numpy.where(moves, first, columns)
+        best = numpy.where(moves, highest - step, best) + row
+    way = numpy.zeros(len(scores), dtype=numpy.int64)
+    at = int(best.argmax())
+    for index in range(len(scores) - 1, -1, -1):
+        way[index] = at
+        at = came[index, at]
+    return way
+
+
+def _above(fits: Floats) -> float:
+    return float(fits.sum() / max(1e-300, float(numpy.sqrt((fits**2).sum()))))
+
+
+def _deviations(rows: Floats, targets: Floats) -> float:
+    """How well they fit as they are, in standard deviations from chance."""
     statistic = _association(rows, targets)
     middle, deviation = spread(statistic, len(rows))
-    return statistic(numpy.arange(len(rows))) >= middle + CHANCE * deviation > middle
-
-
-def _moved_alignment(rows: Floats, targets: Floats, by: int) -> Alignment | None:
-    numbers = numpy.arange(len(rows))
-    return better_order([_association(rows, targets)], [numbers], {"moved": numpy.roll(numbers, -by)})
+    return (statistic(numpy.arange(len(rows))) - middle) / deviation if deviation else 0.0
 
 
 def misplaced_links(links: Table, nodes: Table) -> Misplaced | None:

@@ -15,6 +15,7 @@ LEAST_ENTRIES: Final = 20
 LEAST_WORDS: Final = 200  # of a text, with letters
 MOST_WORDS: Final = 50_000
 UNIQUE: Final = 0.98  # of the entries
+_AROUND: Final = ".,:;!?\"'()"
 SPECIAL: Final = re.compile(r"[<\[](unk|pad|s|eos|bos|cls|oov|blank)[>\]]", re.IGNORECASE)
 SETTING: Final = r"lower|lowercase|lower_case|do_lower_case|do_lower|to_lower|lowercased|uncased|lowercasing"
 KNOWN: Final = 0.8  # of the words, if case does not count: the vocabulary is that of this text
@@ -87,7 +88,7 @@ def coverage(vocabulary: Vocabulary, table: Table) -> Coverage | None:
     for column in table.columns:
         if column.words is None or column.kind == "digest":
             continue
-        words = _words(column.words, vocabulary.characters)
+        words = _words(column.words, vocabulary)
         if len(words) < LEAST_WORDS or len(set(words)) < min(LEAST_ENTRIES, len(vocabulary.entries) / 2):
             continue
         known = sum(word in vocabulary.entries for word in words) / len(words)
@@ -99,11 +100,14 @@ def coverage(vocabulary: Vocabulary, table: Table) -> Coverage | None:
     return best
 
 
-def _words(cells: list[str], characters: bool) -> list[str]:
-    """Those with letters, in which case shows."""
+def _words(cells: list[str], vocabulary: Vocabulary) -> list[str]:
+    """Those with letters, in which case shows; without the signs around them, unless the vocabulary has them so."""
     words: list[str] = []
     for cell in cells:
-        words += cell.replace(" ", "") if characters else cell.split()
+        if vocabulary.characters:
+            words += cell.replace(" ", "")
+        else:
+            words += (w if w in vocabulary.entries else w.strip(_AROUND) for w in cell.split())
         if len(words) > MOST_WORDS:
             break
     return [word for word in words if word.lower() != word.upper()]

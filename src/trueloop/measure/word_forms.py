@@ -1,11 +1,13 @@
-"""Words of texts beside a vocabulary of other forms of the same words: stems, or full words where the texts have stems.
+"""Words of texts beside a vocabulary of other forms of the same words: stems and full words, or another spelling.
 
 A vocabulary that was made from a text has no entry that the text never uses, and a vocabulary of a large corpus has
 all of its common words. Where many words are missing, and most of them begin as an entry that no text ever uses, the
-vocabulary was made from these words after they had been cut, or before.
+vocabulary was made from these words after they had been cut, or before. Where they have the letters of such an entry,
+the one joins the parts of a word in a different way (`olive-oil`, `olive_oil`), or has lost its accents.
 """
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 from typing import Final, NamedTuple
@@ -13,7 +15,7 @@ from typing import Final, NamedTuple
 from trueloop.measure.tables import Table
 from trueloop.measure.vocabulary import Vocabulary
 
-__all__ = ["OtherForms", "other_forms", "words_of"]
+__all__ = ["OtherForms", "other_forms", "other_spelling", "words_of"]
 
 MOST_CELLS: Final = 20_000
 LEAST_WORDS: Final = 500  # of a text
@@ -24,6 +26,9 @@ FOLLOW: Final = 0.7  # of the missing words begin as an unused entry
 BY_CHANCE: Final = 0.35  # of the same words with the first letter of another one do so, at most
 SHORTEST: Final = 3  # letters
 ENDING: Final = 6  # letters
+FEWEST_SPELLED: Final = 6  # different words that are spelled in a different way
+SPELLED: Final = 0.05  # of the words, at least
+PIECES: Final = re.compile(r"^(\u2581|\u0120|##).|(</w>|@@)$")  # how tokenizers mark pieces of words
 
 
 class OtherForms(NamedTuple):
@@ -35,12 +40,14 @@ class OtherForms(NamedTuple):
 
 
 def words_of(vocabulary: Vocabulary, table: Table) -> list[str]:
-    """Of the column with the most words, in lower case if the vocabulary is; empty if no column has sentences."""
+    """Of the column with the most words, in lower case if the vocabulary is, with signs inside of them; empty if no
+    column has sentences."""
     lower = all(entry == entry.lower() for entry in vocabulary.entries)
     best: list[str] = []
     for column in table.columns if not vocabulary.characters else ():
         cells = (column.words or [])[:MOST_CELLS] if column.kind != "digest" else []
-        words = [word for cell in cells for word in re.findall(r"[^\W\d_]+", cell.lower() if lower else cell)]
+        split = (part for cell in cells for part in re.split(r"[\s,;|/]+", cell.lower() if lower else cell))
+        words = [word for part in split if re.search(r"[^\W\d_]", word := part.strip(".:!?\"'()[]{}*"))]
         if len(words) >= max(LEAST_WORDS, SENTENCE * len(cells), len(best) + 1):
             best = words
     return best
@@ -48,6 +55,7 @@ def words_of(vocabulary: Vocabulary, table: Table) -> list[str]:
 
 def other_forms(entries: Iterable[str], words: Iterable[str]) -> OtherForms | None:
     """`words`: all words of the texts, in the case of the entries."""
+    words = [part for word in words for part in re.findall(r"[^\W\d_]+", word)]
     listed = {entry for entry in entries if entry.isalpha()}
     counts = Counter(word for word in words if word.isalpha())
     missing = {word: count for word, count in counts.items() if word not in listed}
@@ -65,6 +73,42 @@ def other_forms(entries: Iterable[str], words: Iterable[str]) -> OtherForms | No
     example = max(sorted(word for word in missing if _form(word, unused, begins)), key=lambda word: missing[word])
     nearest = max(sorted(unused), key=lambda entry: _common(entry, example))
     return OtherForms(lost / total, follow, len(unused) / len(listed), example, nearest)
+
+
+def other_spelling(entries: Iterable[str], words: Iterable[str]) -> OtherForms | None:
+    """Words that are not in the vocabulary, however they are taken apart, beside entries of the same letters."""
+    listed = set(entries)
+    if any(PIECES.search(entry) for entry in listed):
+        return None
+    counts = Counter(words)
+    used = {part for word in counts for part in (word, *_parts(word))}
+    missing = {word: count for word, count in counts.items()
+               if word not in listed and not any(listed.issuperset(parts) for parts in _ways(word))}  # fmt: skip
+    unused = {entry for entry in listed - used if len(_letters(entry)) >= SHORTEST}
+    by_letters = {_letters(entry): entry for entry in sorted(unused)}
+    spelled = {word: entry for word in missing
+               if (entry := by_letters.get(_letters(word))) and entry.lower() != word.lower()}  # fmt: skip
+    total, lost = counts.total(), sum(missing.values())
+    share = sum(missing[word] for word in spelled) / max(1, lost)
+    if len(spelled) < FEWEST_SPELLED or lost < SPELLED * total or share < FOLLOW:
+        return None
+    example = max(sorted(spelled), key=lambda word: missing[word])
+    return OtherForms(lost / total, share, len(unused) / len(listed), example, spelled[example])
+
+
+def _letters(word: str) -> str:
+    """Its letters and digits, without accents; empty if it has no letter."""
+    plain = "".join(sign for sign in unicodedata.normalize("NFKD", word.casefold()) if sign.isalnum())
+    return plain if any(sign.isalpha() for sign in plain) else ""
+
+
+def _ways(word: str) -> list[list[str]]:
+    """How scripts take a word with signs apart."""
+    return [parts for form in (r"\w+", r"[^\W_]+", r"[^\W\d_]+", r"[\w']+") if (parts := re.findall(form, word))]
+
+
+def _parts(word: str) -> list[str]:
+    return [part for parts in _ways(word) for part in parts]
 
 
 def _form(word: str, unused: set[str], begins: set[str]) -> bool:

@@ -143,8 +143,10 @@ def _words_of(listed: WordList, table: Table) -> Words | None:
         texts = [_tokens(cell, characters, number) for cell in column.words]
         if sum(map(len, texts)) < LEAST_TOKENS or sum(map(len, texts)) < KNOWN * _length(column.words, characters):
             continue
-        labels = next((found for other in table.columns if other is not column and (found := _labels(other))), None)
-        return _words(texts, labels, len(listed.words))
+        labels = [found for other in table.columns if other is not column and (found := _labels(other))]
+        words = _words(texts, labels, len(listed.words))
+        if words is not None:  # a column of few words is none: `test` of a split may be in the list
+            return words
     return None
 
 
@@ -166,7 +168,8 @@ def _labels(column: Any) -> list[int] | None:
     return [codes[value] for value in values] if 2 <= len(codes) <= MOST_CLASSES else None
 
 
-def _words(texts: list[list[int]], labels: list[int] | None, size: int) -> Words | None:
+def _words(texts: list[list[int]], several: list[list[int]], size: int) -> Words | None:
+    """By the labels that the words tell most about: one column may be the split."""
     kept = 0
     last = len(texts)
     for index, text in enumerate(texts):
@@ -190,11 +193,14 @@ def _words(texts: list[list[int]], labels: list[int] | None, size: int) -> Words
             a, b = line[:-apart], line[apart:]
             both = (a >= 0) & (b >= 0) & (a != b)
             numpy.add.at(beside, (a[both], b[both]), 1.0)
-    halves = [_scores(texts[half::2], labels[:last][half::2], place, len(chosen)) for half in (0, 1)] if labels else []
-    classes = halves[0] + halves[1] if halves else numpy.zeros((len(chosen), 0))
-    together = float((halves[0] * halves[1]).sum()) if halves else 0.0
-    size_of = float(numpy.sqrt((halves[0] ** 2 * halves[1] ** 2).sum())) if halves else 0.0
-    return Words(chosen, classes, _surprise(beside + beside.T), together / size_of if size_of else 0.0)
+    classes, reliable = numpy.zeros((len(chosen), 0)), 0.0
+    for labels in several:
+        first, second = (_scores(texts[half::2], labels[:last][half::2], place, len(chosen)) for half in (0, 1))
+        size_of = float(numpy.sqrt((first**2 * second**2).sum()))
+        agreement = float((first * second).sum()) / size_of if size_of else 0.0
+        if not classes.size or agreement > reliable:
+            classes, reliable = first + second, agreement
+    return Words(chosen, classes, _surprise(beside + beside.T), reliable)
 
 
 def _scores(texts: list[list[int]], labels: list[int], place: Order, size: int) -> Floats:

@@ -75,7 +75,7 @@ from trueloop.measure.turned_columns import turned_columns
 from trueloop.measure.turned_grids import turned_grids
 from trueloop.measure.unit_relations import conversions, in_two_units
 from trueloop.measure.vocabulary import Vocabulary, case_setting, coverage, read_vocabularies
-from trueloop.measure.word_forms import other_forms, words_of
+from trueloop.measure.word_forms import other_forms, other_spelling, words_of
 from trueloop.measure.word_vectors import best_text, misplaced_words, read_word_lists, stored_vectors
 from trueloop.measure.wrapped_targets import wrapped_targets
 from trueloop.measure.wrong_lengths import wrong_lengths
@@ -544,15 +544,18 @@ class DataFilesObserver(Observer):
                               users_modules(place.path), False, *(setting or ("", False)))  # fmt: skip
 
     def _forms(self, vocabulary: Vocabulary, tables: list[Table], place: Place) -> None:
-        """A vocabulary of stems beside texts of full words."""
+        """A vocabulary of stems beside texts of full words, or of words that are spelled in a different way."""
         texts = {table.path: words for table in tables
                  if table.path != vocabulary.path and (words := words_of(vocabulary, table))}  # fmt: skip
-        found = other_forms(vocabulary.entries, [word for words in texts.values() for word in words])
+        words = [word for each in texts.values() for word in each]
+        spelled = other_spelling(vocabulary.entries, words)
+        found = spelled or other_forms(vocabulary.entries, words)
         if found is not None:
             known = 1 - found.missing
             self.emit(VocabularyCompared, place, os.path.basename(vocabulary.path), len(vocabulary.entries), False,
                       os.path.basename(next(iter(texts))), "", known, known, known, found.example, found.entry,
-                      users_modules(place.path), follow=found.follow, unused=found.unused)  # fmt: skip
+                      users_modules(place.path), follow=found.follow, unused=found.unused,
+                      spelled=spelled is not None)  # fmt: skip
 
     def _alphabets(self, tables: list[Table]) -> None:
         """For each text, whether its letters are in an alphabet that the script spells out."""

@@ -5,9 +5,9 @@ What it sees
 Two data files that go together by position: a list of words and their vectors, nodes and the links between them, a
 table and an array with as many rows, rows and the sizes of their groups. In the order that they have they fit no better
 than in random orders. In one other order out of a small family (sorted as text or by number, reversed, moved by up to
-four rows, counted from 1; or, for a table and an array, moved by one row from some row on) they fit at least 8 standard
-deviations better than by chance. Or, for words, no order fits, although the vectors have structure and the words tell
-the labels of the texts.
+four rows, counted from 1; or, for a table and an array, moved by one row from some row on, and by one more at some rows
+after it: a cache from before entries were left out) they fit at least 8 standard deviations better than by chance. Or,
+for words, no order fits, although the vectors have structure and the words tell the labels of the texts.
 
 Why it hurts
 ------------
@@ -123,7 +123,7 @@ class RowsUnderDifferentNames(Rule, code="DAT155", severity=Severity.WARNING):
             target = f"`{event.column}`" if event.column else "it"
             message = (
                 f"Row n of {file} does not belong to row n of {other} {start}: there row n of {other} tells nothing "
-                f"about {target}. {event.order.capitalize()}, the rows do ({far}): an entry is missing, or is there "
+                f"about {target}. {event.order.capitalize()}, the rows do ({far}): entries are missing, or are there "
                 "twice."
             )
         else:

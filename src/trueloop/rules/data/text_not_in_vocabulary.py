@@ -12,6 +12,9 @@ case: soft-masked sequences.
 
 Or a fifth of the words or more are not in it and become unknown in the run, and most of these begin as an entry that
 no text ever uses: the vocabulary has stems (`insulat`) and the text full words (`insulation`), or the other way round.
+Or most of the unknown words have the letters of an entry that no text uses, with other signs between them or without
+accents (`olive_oil` and `olive-oil`). Or the script changes text to lower case, the vocabulary has the words as they
+are written, and as many symbols of the run are unknown as that loses.
 
 Why it hurts
 ------------
@@ -39,8 +42,8 @@ regard to case (it belongs to a different text); fewer than 200 words.
 import re
 from typing import Final
 
-from trueloop.event import RunEnded, SequencesCounted, TablesRead, VocabularyCompared
-from trueloop.rules.rule import Findings, Rule, Severity
+from trueloop.event import RunEnded, SequencesCounted, TablesRead, TokensCounted, VocabularyCompared
+from trueloop.rules.rule import Finding, Findings, Rule, Severity
 from trueloop.usercode.source import source_of
 
 __all__ = ["TextNotInVocabulary"]
@@ -51,10 +54,17 @@ ALL: Final = 0.995
 KNOWN: Final = 0.8  # of the words: the vocabulary was made from this text as it is written
 LOST: Final = 0.15  # of the symbols of a run are unknown: the words that are not in the vocabulary get there
 LEAST_ROWS: Final = 32
+HALF_OF: Final = 0.5  # of the words that are not in the vocabulary, at least, are unknown in the run
+CASED: Final = 0.9  # of the words are known as written, where the script loses them in lower case
+AS_LOST: Final = (0.8, 1.25)  # the share of unknown symbols in the run, in shares of the words that lower case loses
 HALF: Final = 0.5  # of them are left, at most, in lower case
 _CHANGES_CASE: Final = re.compile(
     r"\b(lower|upper|casefold|capitalize|title|swapcase|IGNORECASE|lowercase|do_lower_case|transformers|tokenizers"
     r"|sentencepiece|torchtext|sklearn|keras|nltk|spacy|tiktoken)\b"
+)
+_RESPELLS: Final = re.compile(
+    r"\b(replace|translate|sub|normalize|unidecode|stem|stemmer|transformers|tokenizers|sentencepiece|torchtext|sklearn"
+    r"|keras|nltk|spacy|tiktoken)\b"
 )
 _LOWERS: Final = re.compile(r"\.(lower|casefold)\(")
 _MASKS: Final = re.compile(r"soft.?mask|islower|isupper|repeat", re.IGNORECASE)  # lower case means something there
@@ -69,16 +79,26 @@ class TextNotInVocabulary(Rule, code="DAT138", severity=Severity.WARNING):
         self._compared: list[VocabularyCompared] = []
         self._forms: list[VocabularyCompared] = []
         self._unknown = 0.0  # share of the symbols of a run
+        self._common = 0.0  # share of the most frequent symbol where sequences are flat
+        self._counted = False
+        self._lost: list[VocabularyCompared] = []
 
     def on_sequences_counted(self, event: SequencesCounted) -> None:
+        self._counted |= event.rows >= LEAST_ROWS
         if event.rows >= LEAST_ROWS and event.unknown is not None:
             self._unknown = max(self._unknown, event.unknown.share)
+
+    def on_tokens_counted(self, event: TokensCounted) -> None:
+        if event.rows >= LEAST_ROWS:
+            self._common = max(self._common, event.most_common[1])
 
     def on_vocabulary_compared(self, event: VocabularyCompared) -> None:
         if event.follow:
             self._forms.append(event)
             return
-        sources = ["\n".join(source_of(path).lines) for path in {*event.modules, _path(event)}]
+        sources = _sources(event)
+        if event.known >= CASED and 1 - event.lowered >= LOST and any(map(_LOWERS.search, sources)):
+            self._lost.append(event)
         if event.literal:
             silent = any(_CHANGES_CASE.search(text) or _MASKS.search(text) for text in sources)
             known = not silent
@@ -91,18 +111,11 @@ class TextNotInVocabulary(Rule, code="DAT138", severity=Severity.WARNING):
             self._compared.append(event)
 
     def on_run_ended(self, _: RunEnded) -> Findings:
-        for event in self._forms if self._unknown >= LOST else ():
-            yield self.finding(
-                event,
-                f"{1 - event.known:.0%} of the words of `{event.file}` are not in the {event.entries:,} entries of "
-                f"`{event.vocabulary}`, and {event.follow:.0%} of these begin as an entry that no text uses "
-                f"({event.unused:.0%} of the entries are unused): the text has {event.example!r}, the vocabulary "
-                f"{event.entry!r}. In the run, {self._unknown:.0%} of the symbols are unknown.",
-                fix="Make the vocabulary again from this text, or bring the words into the form of the vocabulary "
-                "(the same stemmer) when they are read.",
-                evidence={"vocabulary": event.vocabulary, "text": event.file, "known": round(event.known, 3),
-                          "unused entries": round(event.unused, 3), "unknown in the run": round(self._unknown, 3)},
-            )  # fmt: skip
+        yield from map(self._of_forms, filter(self._is_lost, self._forms))
+        for event in self._lost:
+            low, high = (factor * (1 - event.lowered) for factor in AS_LOST)
+            if event not in self._compared and low <= max(self._unknown, self._common) <= high:
+                self._compared.append(event)
         for event in self._compared:
             yield self.finding(
                 event,
@@ -113,6 +126,29 @@ class TextNotInVocabulary(Rule, code="DAT138", severity=Severity.WARNING):
                           "known": round(event.known, 3), "ignoring case": round(event.ignoring_case, 3)},
             )  # fmt: skip
 
+    def _is_lost(self, event: VocabularyCompared) -> bool:
+        """Whether words in another form become unknown in the run; without a count, nothing may change their form."""
+        if not event.spelled:
+            return self._unknown >= LOST
+        if self._counted:
+            return self._unknown >= HALF_OF * (1 - event.known)
+        return not any(map(_RESPELLS.search, _sources(event)))
+
+    def _of_forms(self, event: VocabularyCompared) -> Finding:
+        how = "have the letters of an entry" if event.spelled else "begin as an entry"
+        run = f" In the run, {self._unknown:.0%} of the symbols are unknown." if self._unknown else ""
+        form = "spelling of the vocabulary" if event.spelled else "form of the vocabulary (the same stemmer)"
+        return self.finding(
+            event,
+            f"{1 - event.known:.0%} of the words of `{event.file}` are not in the {event.entries:,} entries of "
+            f"`{event.vocabulary}`, and {event.follow:.0%} of these {how} that no text uses "
+            f"({event.unused:.0%} of the entries are unused): the text has {event.example!r}, the vocabulary "
+            f"{event.entry!r}.{run}",
+            fix=f"Make the vocabulary again from this text, or bring the words into the {form} when they are read.",
+            evidence={"vocabulary": event.vocabulary, "text": event.file, "known": round(event.known, 3),
+                      "unused entries": round(event.unused, 3), "unknown in the run": round(self._unknown, 3)},
+        )  # fmt: skip
+
 
 def _message(event: VocabularyCompared) -> str:
     what = "characters" if event.characters else "words"
@@ -122,6 +158,12 @@ def _message(event: VocabularyCompared) -> str:
             f"The configuration sets `{event.setting}` to true, but `{event.vocabulary}` has the words of "
             f"`{event.file}` as they are written: {event.known:.0%} of them are in it now, {event.lowered:.0%} in "
             "lower case. The others become unknown words."
+        )
+    if event.known >= CASED and not event.literal:
+        return (
+            f"The script changes text to lower case, but `{event.vocabulary}` has the words of `{event.file}` as they "
+            f"are written: {event.known:.0%} of them are in it as written, {event.lowered:.0%} in lower case. As many "
+            "symbols of the run are unknown as that loses."
         )
     setting = f" The configuration sets `{event.setting}` to false." if event.setting else ""
     return (
@@ -134,6 +176,10 @@ def _follows(setting: str, sources: list[str]) -> bool:
     """Whether the script reads this setting, and changes case in one place only: where it does what the setting says"""
     named = any(re.search(rf"\b{setting}\b", text) for text in sources)
     return named and sum(len(_LOWERS.findall(text)) for text in sources) == 1
+
+
+def _sources(event: VocabularyCompared) -> list[str]:
+    return ["\n".join(source_of(path).lines) for path in {*event.modules, _path(event)}]
 
 
 def _path(event: VocabularyCompared) -> str:
