@@ -7,6 +7,7 @@ from trueloop.event.base import Event, Place
 
 __all__ = ["FittedColumn", "LossAgainstChance", "LossComputed", "LossCurve", "NotFinite", "PredictionsFitted"]
 __all__ += ["ContrastivePairsRead", "CtcTargetsRead", "ReturnsCredited", "RiskSetsByRow", "RiskSetsTested"]
+__all__ += ["EventFlagsMoved"]
 __all__ += ["PaddedTargetsAveraged", "TargetsBootstrapped"]
 
 
@@ -112,6 +113,7 @@ class TargetsBootstrapped(Event):
     ones: float  # share of ones in the first of them
     same_states: bool  # the value is that of the very states whose predictions are trained
     model: int = -1  # that computed the value
+    same_rows: int = 0  # rows of which that is so
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +166,17 @@ class RiskSetsByRow(Event):
     events: int
     shuffled: bool  # the rows come from a sampler or an index without an order
     unsorted: int  # columns with a different number for most samples: a time may be one of them
+
+
+@dataclass(frozen=True, slots=True)
+class EventFlagsMoved(Event):
+    """The gradient of a loss is that of a partial likelihood whose scores or event flags, but not both, were sorted by
+    time. `place`: where they are sorted."""
+
+    rows: int
+    events: int
+    moved: int  # samples whose flag in the loss is not their own
+    sorted: Literal["scores", "flags"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,11 @@
 """The direction of the risk sets of a partial likelihood, from the gradient of the loss."""
 
-from typing import Final
+from typing import Final, Literal
 
 import torch
 from torch import Tensor
 
-__all__ = ["direction_of"]
+__all__ = ["direction_of", "only_one_sorted"]
 
 DISTINCT: Final = 12  # times, at least
 SLACK: Final = 1e-4  # of the range: rounding
@@ -38,6 +38,26 @@ def direction_of(scores: Tensor, gradients: Tensor, event: Tensor, time: Tensor)
             return True
         if float(steps.max()) <= SLACK * spread:
             return False
+    return None
+
+
+def only_one_sorted(
+    scores: Tensor, gradients: Tensor, event: Tensor, time: Tensor
+) -> tuple[int, Literal["scores", "flags"]] | None:
+    """How many samples have the flag of another one, and what was sorted by time: None if it was both, or neither.
+
+    With sorted scores and unsorted flags, the sample of rank k has the flag of row k. With sorted flags only, row k has
+    the flag of the sample of rank k, and the sets follow the rows.
+    """
+    rows = torch.arange(len(time), dtype=time.dtype)
+    for descending in (True, False):
+        order = time.argsort(descending=descending, stable=True)
+        of_row = torch.empty_like(event)
+        of_row[order] = event
+        if direction_of(scores, gradients, of_row, time) is not None:
+            return int((of_row != event).sum()), "scores"
+        if direction_of(scores, gradients, event[order], rows) is not None:
+            return int((event[order] != event).sum()), "flags"
     return None
 
 

@@ -7,6 +7,7 @@ tensor that no model computed. A value may be multiplied by a tensor on its way,
 import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from operator import eq
 from typing import Any, Final
 
 import torch
@@ -23,6 +24,7 @@ from trueloop.event.operation_names import (
     SUBTRACTIONS,
 )
 from trueloop.measure.series import flags_in, row_marks
+from trueloop.measure.state_chains import StateChains
 from trueloop.measure.tensors import is_plain, is_readable, tensors_in
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import BackwardCall, ModuleCall, OperationCall, ProgramStart
@@ -61,6 +63,7 @@ class _Target:
     discount: float
     masked: bool
     flags: tuple[tuple[str, int, weakref.ref[Tensor], float], ...]  # name, identity, and share of ones
+    rewards: tuple[float, ...]
 
 
 class BootstrappedTargetsObserver(Observer):
@@ -69,6 +72,7 @@ class BootstrappedTargetsObserver(Observer):
 
     def prepare(self) -> None:
         self._on = False
+        self._chains: dict[Place | None, StateChains] = {}
         self._clear()
 
     def _clear(self) -> None:
@@ -161,7 +165,8 @@ class BootstrappedTargetsObserver(Observer):
                     flags.setdefault(id(tensor), (name, id(tensor), weakref.ref(tensor), _ones(tensor)))
             for name, tensor, ones in self._stored_flags(reward, variables):
                 flags.setdefault(id(tensor), (name, id(tensor), weakref.ref(tensor), ones))
-        found = _Target(call.place, reward.numel(), value.call, value.discount, value.masked, tuple(flags.values()))
+        found = _Target(call.place, reward.numel(), value.call, value.discount, value.masked, tuple(flags.values()),
+                        tuple(reward.detach().flatten().tolist()))  # fmt: skip
         self._sums[id(output)] = (weakref.ref(output), found)
 
     def _pick(self, call: OperationCall) -> None:
@@ -214,10 +219,13 @@ class BootstrappedTargetsObserver(Observer):
             # one tensor for both networks may be meant so (distillation), unless ends of episodes are masked
             memory = None if target.masked else self._memory[target.call]
             others = [number for number in self._trained if number != target.call]
-            same = any(self._inputs[n] == rows and self._memory[n] != memory for n in others)
+            states = [self._inputs[n] for n in others if self._memory[n] != memory]
+            chains = self._chains.setdefault(target.place, StateChains())
+            same = any(each == rows or chains.end_where_they_began(each, rows, target.rewards) for each in states)
+            equal = max((sum(map(eq, each, rows)) for each in states), default=0)
             names = tuple(dict.fromkeys(name for name, _ in unread))
             self.emit(TargetsBootstrapped, target.place, target.rows, target.discount, names,
-                      unread[0][1] if unread else 0.0, same, self._models[target.call])  # fmt: skip
+                      unread[0][1] if unread else 0.0, same, self._models[target.call], equal)  # fmt: skip
 
 
 def _are_apart(rewards: Tensor, marked: Tensor) -> bool:

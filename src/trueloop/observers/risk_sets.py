@@ -4,6 +4,9 @@ The gradient of a Cox loss tells it, however the loss is spelled. For each sampl
 risk of all sets that the sample is in. Along the time of the samples that sum grows where sets hold those who are
 still there, and falls where they hold those who have left. The loss is differentiated once more, with respect to the
 model's output only, in at most a few recorded steps.
+
+The gradient also tells whose event is counted: if the scores were sorted by time and the flags were not, it is that of
+a partial likelihood in which the flag of a batch's row belongs to the sample of this rank in time.
 """
 
 from typing import Final
@@ -12,8 +15,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import RandomSampler, SubsetRandomSampler, WeightedRandomSampler
 
-from trueloop.event import Place, RiskSetsByRow, RiskSetsTested
-from trueloop.measure.risk import direction_of
+from trueloop.event import EventFlagsMoved, Place, RiskSetsByRow, RiskSetsTested
+from trueloop.measure.risk import direction_of, only_one_sorted
 from trueloop.measure.tensors import is_plain, is_readable, tensors_in
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import BackwardCall, BatchDrawn, LoaderStart, ModuleCall, OperationCall, ProgramStart
@@ -31,7 +34,7 @@ _SHUFFLING: Final = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
 
 
 class RiskSetsObserver(Observer):
-    emits = (RiskSetsByRow, RiskSetsTested)
+    emits = (EventFlagsMoved, RiskSetsByRow, RiskSetsTested)
     rarely = ("module_call_ended", "backward_started")
 
     def prepare(self) -> None:
@@ -47,6 +50,7 @@ class RiskSetsObserver(Observer):
         self._vectors: dict[tuple[float, ...], Tensor] = {}  # small copies, by their first numbers
         self._summed: Place | None = None
         self._ordered: Place | None = None
+        self._times: list[Tensor] = []  # what was sorted since the model's output
 
     def program_started(self, start: ProgramStart) -> None:
         self._clear(start.phase == "training" and self._tests < TESTS)
@@ -68,6 +72,7 @@ class RiskSetsObserver(Observer):
         if ROWS <= output.numel() <= MOST_ROWS and output.shape[:1] == (output.numel(),) and output.is_cpu:
             self._output, self._rows = output, output.numel()
             self._summed = self._ordered = None
+            self._times = []
 
     def operation_ended(self, call: OperationCall) -> None:
         if not self._on or self.bus.call is not None:
@@ -77,15 +82,18 @@ class RiskSetsObserver(Observer):
         elif call.name in _ORDERS:
             self._ordered = call.place
         for tensor in tensors_in((call.args, call.kwargs), 4):
-            self._keep(tensor)
+            kept = self._keep(tensor)
+            if call.name in _ORDERS and kept is not None:
+                self._times.append(kept)
 
-    def _keep(self, tensor: Tensor) -> None:
+    def _keep(self, tensor: Tensor) -> Tensor | None:
         size, full = tensor.numel(), len(self._vectors) >= VECTORS
         if full or not ROWS <= size <= MOST_ROWS or tensor.requires_grad or tensor.is_complex():
-            return
-        if tensor.shape[:1] == (size,) and is_plain(tensor) and is_readable(tensor) and tensor.is_cpu:
-            vector = tensor.detach().flatten().double().clone()
-            self._vectors.setdefault((size, *vector[:8].tolist(), float(vector.sum())), vector)
+            return None
+        if tensor.shape[:1] != (size,) or not (is_plain(tensor) and is_readable(tensor) and tensor.is_cpu):
+            return None
+        vector = tensor.detach().flatten().double().clone()
+        return self._vectors.setdefault((size, *vector[:8].tolist(), float(vector.sum())), vector)
 
     def backward_started(self, call: BackwardCall) -> None:
         output, self._output = self._output, None
@@ -114,7 +122,20 @@ class RiskSetsObserver(Observer):
                     place = self._ordered or self._summed
                     self.emit(RiskSetsTested, place, self._rows, int(event.sum()), later)
                     return
-        self._test_rows(scores, gradients, flags, vectors)
+        if not self._test_flags(scores, gradients, flags):
+            self._test_rows(scores, gradients, flags, vectors)
+
+    def _test_flags(self, scores: Tensor, gradients: Tensor, flags: list[Tensor]) -> bool:
+        """Were only the scores, or only the flags, put in the order of a time that this step sorted?"""
+        times = [time for time in self._times if time.numel() == self._rows]
+        for event in flags:
+            for time in times:
+                found = only_one_sorted(scores, gradients, event, time)
+                if found is not None:
+                    moved, part = found
+                    self.emit(EventFlagsMoved, self._ordered, self._rows, int(event.sum()), moved, part)
+                    return True
+        return False
 
     def _test_rows(self, scores: Tensor, gradients: Tensor, flags: list[Tensor], vectors: list[Tensor]) -> None:
         """Do the sets follow the order of the rows, which is the order of no column?"""

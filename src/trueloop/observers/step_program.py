@@ -57,6 +57,7 @@ class StepProgramObserver(Observer):
         self._initial: dict[int, tuple[weakref.ref[Tensor], Fingerprint]] = {}  # of parameters that no optimizer holds
         self._elsewhere: set[int] = set()
         self._held: set[int] = set()
+        self._modules = False
         self._behind: dict[int, bool] = {}  # by model: its first call had inputs with a graph
 
     # -- where tensors come from --
@@ -75,7 +76,9 @@ class StepProgramObserver(Observer):
         self._held = self.objects.held_ids().union(*(known.ids for known in self.objects.optimizers.values()))
         self._program = _Program([], [], [], [], {}, [], {})
         self._inputs = None
-        self._buffers = {id(b): name for _, model in self.objects.living_models() for name, b in model.named_buffers()}
+        models = [model for _, model in self.objects.living_models()]
+        self._modules = bool(models)
+        self._buffers = {id(b): name for model in models for name, b in model.named_buffers()}
 
     # -- what ran --
 
@@ -147,7 +150,7 @@ class StepProgramObserver(Observer):
         entry = program.known.get(id(tensor))
         if entry is not None and entry[0]() is tensor:
             return entry[1]
-        if isinstance(tensor, nn.Parameter):
+        if isinstance(tensor, nn.Parameter) or self._is_weight(tensor):
             number = self._add(program, tensor, "parameter", False, self.objects.name_of(tensor))
             trainer = self._trainer(tensor)
             initial = trainer == "nobody" and is_initial(tensor)
@@ -158,6 +161,11 @@ class StepProgramObserver(Observer):
         if memory_of(tensor) in self._batch:
             return self._add(program, tensor, "batch", True)
         return self._add(program, tensor, "outside", True)
+
+    def _is_weight(self, tensor: Tensor) -> bool:
+        """A tensor that an optimizer trains in a script without modules: `w = torch.randn(8, 4, requires_grad=True)`.
+        Beside modules it may be anything: a picture that is optimized."""
+        return not self._modules and tensor.is_leaf and tensor.requires_grad and id(tensor) in self._held
 
     def _trainer(self, parameter: Tensor) -> Literal["optimizer", "elsewhere", "nobody"]:
         if id(parameter) in self._held:

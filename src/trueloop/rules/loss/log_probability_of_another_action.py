@@ -4,6 +4,8 @@ What it sees
 ------------
 In recorded training steps, two actions are drawn from one output of a model. The first leaves PyTorch (`.item()`,
 `.numpy()`), so it is the one that the environment gets. The second is used for a log-probability and for nothing else.
+Or all actions that a line draws are used for a log-probability and for nothing else, and the loss multiplies it by
+numbers without a graph, some of them negative: an advantage, which these actions cannot have earned.
 Of continuous actions (`Normal`): both are drawn for the same input of the model, and the log-probability of the second
 is multiplied by what was computed from the first.
 
@@ -31,17 +33,20 @@ an environment outside of PyTorch gets.
 
 from typing import Final
 
-from trueloop.event import Operation, StepProgram
+from trueloop.event import Operation, Place, StepProgram
 from trueloop.event.operation_names import CLASS_LOSSES, DIFFERENCES, PICKS, PRODUCTS, VIEWS
 from trueloop.rules.program_view import ProgramView
-from trueloop.rules.rule import Findings, Rule, Severity, on_line
+from trueloop.rules.rule import Finding, Findings, Rule, Severity, on_line
 
 __all__ = ["LogProbabilityOfAnotherAction"]
 
 SAMPLED: Final = 2  # recorded steps that must show it
 MOST: Final = 400  # uses to follow
-_LEAVING: Final = frozenset({"item", "tolist", "numpy", "__int__", "__index__", "__array__"})
+_LEAVING: Final = frozenset({"item", "tolist", "numpy", "__int__", "__index__", "__array__", "__dlpack__"})
+_STORING: Final = frozenset({"__setitem__", "copy_", "index_copy_", "index_put_", "masked_scatter_"})
+_TAKEN: Final = ({"leaves"}, {"leaves", "stored"})
 _SCORING: Final = CLASS_LOSSES | PICKS | {"gather", "take_along_dim"}
+_Draws = dict[frozenset[int], list[tuple[Operation, frozenset[str]]]]  # by the outputs that they are drawn from
 
 
 class LogProbabilityOfAnotherAction(Rule, code="LOS147", severity=Severity.ERROR):
@@ -52,11 +57,15 @@ class LogProbabilityOfAnotherAction(Rule, code="LOS147", severity=Severity.ERROR
             return
         view = ProgramView(event)
         yield from self._continuous(event, view)
-        draws: dict[frozenset[int], list[tuple[Operation, frozenset[str]]]] = {}
+        draws: _Draws = {}
         for operation in view.operations:
             if operation.name == "multinomial" and operation.outputs and operation.inputs:
                 outputs = view.predictions.intersection(view.behind(operation.inputs[0]))
                 draws.setdefault(outputs, []).append((operation, _uses(view, operation.outputs[0], outputs)))
+        unused = self._unused(event, view, draws)
+        if unused is not None:
+            yield unused
+            return
         pairs = [pair for outputs, made in draws.items() if outputs and (pair := _pair(made)) is not None]
         if not pairs or len(pairs) < sum(len(made) > 1 for made in draws.values()):
             return
@@ -70,6 +79,25 @@ class LogProbabilityOfAnotherAction(Rule, code="LOS147", severity=Severity.ERROR
             fix="Draw once: `action = policy.sample()`, and use it for `log_prob(action)` and for the environment.",
             evidence={"pairs": len(pairs), "taken": taken.place, "sampled_steps": SAMPLED},
             place=scored.place,
+        )
+
+    def _unused(self, event: StepProgram, view: ProgramView, draws: _Draws) -> Finding | None:
+        """All draws of a line are scored and used for nothing else, but what earned something weights the scores."""
+        of_line: dict[Place | None, list[bool]] = {}
+        for draw, uses in (each for made in draws.values() for each in made):
+            learned = draw.inputs[0] in view.learned  # a forward may return a distribution, which hides its outputs
+            scored = learned and uses == {"scored"} and _is_weighted(view, draw)
+            of_line.setdefault(draw.place, []).append(scored)
+        found = next((place for place, scored in of_line.items() if place is not None and all(scored)), None)
+        if found is None or self.count(found) != SAMPLED:
+            return None
+        return self.finding(
+            event,
+            "The loss weights the log-probability of an action that is drawn here and used for nothing else: the "
+            "weights come from other actions.",
+            fix="Draw once: `action = policy.sample()`, and use it for `log_prob(action)` and for the environment.",
+            evidence={"draws": len(of_line[found]), "sampled_steps": SAMPLED},
+            place=found,
         )
 
     def _continuous(self, event: StepProgram, view: ProgramView) -> Findings:
@@ -169,13 +197,29 @@ def _pair(made: list[tuple[Operation, frozenset[str]]]) -> tuple[Operation, Oper
     if len(made) != 2:
         return None
     (one, uses), (other, other_uses) = made
-    if uses == {"scored"} and other_uses == {"leaves"}:
+    if uses == {"scored"} and other_uses in _TAKEN:
         return other, one
-    return (one, other) if uses == {"leaves"} and other_uses == {"scored"} else None
+    return (one, other) if uses in _TAKEN and other_uses == {"scored"} else None
+
+
+def _is_weighted(view: ProgramView, draw: Operation) -> bool:
+    """On the way to the loss, the score is multiplied by numbers without a graph, some of them negative: no mask, and
+    no weight of an entropy."""
+    reached = {draw.outputs[0]}
+    for operation in view.operations:
+        if reached.isdisjoint(operation.inputs) or operation.name == "backward":
+            continue
+        reached.update(operation.outputs)
+        if operation.name in PRODUCTS and view.on_loss_path.intersection(operation.outputs):
+            others = [view.values[index] for index in operation.inputs if index not in reached]
+            signed = [v for v in others if not v.grad and v.smallest is not None and v.largest is not None]
+            if any(v.smallest < 0 < v.largest for v in signed):  # type: ignore[operator]
+                return True
+    return False
 
 
 def _uses(view: ProgramView, draw: int, outputs: frozenset[int]) -> frozenset[str]:
-    """What the indices that were drawn are used for: leaves, scored, other."""
+    """What the indices that were drawn are used for: leaves, stored, scored, other."""
     found: list[str] = []
     waiting, seen = [draw], {draw}
     while waiting and len(seen) < MOST:
@@ -196,6 +240,8 @@ def _use(view: ProgramView, operation: Operation, value: int, outputs: frozenset
     """Empty: a copy of the indices, or a check of a library."""
     if operation.name in _LEAVING:
         return "leaves"
+    if operation.name in _STORING and value in operation.inputs[1:]:
+        return "stored"
     if operation.name in _SCORING and value in operation.inputs[1:] and operation.inputs[0] in view.learned:
         source = operation.inputs[0]
         own = view.values[source].grad and view.predictions.intersection(view.behind(source)) == outputs

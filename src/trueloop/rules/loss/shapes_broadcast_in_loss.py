@@ -4,7 +4,8 @@ What it sees
 ------------
 The input and the target of an elementwise loss have the same number of elements, in shapes that differ by dimensions of
 size 1, so broadcasting compares every prediction with every target. This covers `mse_loss` and similar functions, and
-any loss or metric in your own code (`((pred - y) ** 2).mean()`, `(pred.round() == y).mean()`).
+any loss or metric in your own code (`((pred - y) ** 2).mean()`, `(pred.round() == y).mean()`), also of a script without
+modules, whose optimizer trains tensors.
 
 Why it hurts
 ------------
@@ -22,7 +23,7 @@ Use instead
 When it is fine
 ---------------
 Not reported: scalars, weights or a shared row that broadcast on purpose ([B, C] against [C]), and explicit pairwise
-distances (`a[:, None]` against `b[None]`).
+distances (`a[:, None]` against `b[None]`, samples against learned centers).
 """
 
 import ast
@@ -103,8 +104,8 @@ class ShapesBroadcastInLoss(Rule, code="LOS105", severity=Severity.ERROR):
             shape = _crossed(first, second)
             if shape is None or len(first) == len(second) or operation.name in LOSSES:
                 continue
-            if operation.place in self._places:
-                continue
+            if operation.place in self._places or view.values[view.through_views(prediction)].origin == "parameter":
+                continue  # weights themselves are no predictions: the centers that samples are compared with
             self._places.add(operation.place)
             what = "The loss" if operation.outputs[0] in view.on_loss_path else "This line"
             yield self.finding(

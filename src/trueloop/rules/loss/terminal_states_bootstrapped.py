@@ -6,7 +6,8 @@ Recorded training steps compute `reward + discount * value`, where a model compu
 nothing masks the value, while a tensor of zeros and ones lies beside it, one number for each row, that no operation
 reads: the flag of the end of an episode. The flags may also be stored beside the rewards that an index took out, and
 the sum may be the first of a return over several steps. Or the value is that of the very states whose predictions are
-trained.
+trained, in all rows; or in nearly all, with different rewards for one state, while the other rows leave states that no
+row enters (the copies that `reset` returned).
 
 Why it hurts
 ------------
@@ -27,6 +28,7 @@ When it is fine
 ---------------
 Not reported: values that are multiplied by any tensor or overwritten by an index, batches without a flag, flags that
 are all equal or that something reads, and flags whose names say that time ran out (truncated, timeout). Of stored
+states: environments that change their state only now and then. Of stored
 flags: indices that leave the marked rows out, and names that may mean the end of the time (end, last) unless the
 rewards of the marked rows are others than those of all other rows.
 """
@@ -53,10 +55,10 @@ class TerminalStatesBootstrapped(Rule, code="LOS132", severity=Severity.ERROR):
             if self.count("same", event.place) == SAMPLED:
                 yield self.finding(
                     event,
-                    f"The target adds the values of next states, but in all {event.rows} rows the next state is the "
-                    "state itself.",
+                    f"The target adds the values of next states, but in {event.same_rows} of {event.rows} rows the "
+                    "next state is the state itself.",
                     fix="Store copies of the states, `state.copy()`, and give the next state to the target network.",
-                    evidence={"rows": event.rows, "discount": event.discount},
+                    evidence={"rows": event.rows, "same": event.same_rows, "discount": event.discount},
                 )
         elif len(flags) == 1 and len(event.flags) == 1 and self.count("flag", event.place) == SAMPLED:
             yield self.finding(
