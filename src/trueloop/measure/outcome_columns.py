@@ -1,4 +1,4 @@
-"""Columns that give a label away in one file, and not in another one where nothing else has changed: they were filled,
+"""Columns that give a label away in one file, and not in a second one where nothing else has changed: they were filled,
 or counted, after the outcome was known."""
 
 from collections.abc import Iterator

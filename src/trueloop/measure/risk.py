@@ -44,7 +44,7 @@ def direction_of(scores: Tensor, gradients: Tensor, event: Tensor, time: Tensor)
 def only_one_sorted(
     scores: Tensor, gradients: Tensor, event: Tensor, time: Tensor
 ) -> tuple[int, Literal["scores", "flags"]] | None:
-    """How many samples have the flag of another one, and what was sorted by time: None if it was both, or neither.
+    """How many samples have the flag of a different one, and what was sorted by time: None if it was both, or neither.
 
     With sorted scores and unsorted flags, the sample of rank k has the flag of row k. With sorted flags only, row k has
     the flag of the sample of rank k, and the sets follow the rows.

@@ -1,7 +1,7 @@
 """Columns whose sign or scale is turned in one file, or in one part of a file, against the arrays that lie beside them.
 
 The targets of pictures and of signals are often the only column. What a linear probe reads from a few numbers of each
-array is enough: turned values are told as well as the others, and exactly the wrong way round.
+array is enough: a probe predicts turned values as well as the others, with the opposite sign.
 """
 
 import os

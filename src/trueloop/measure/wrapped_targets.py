@@ -45,7 +45,7 @@ CIRCULAR: Final = re.compile(
     r"|hsv|tod|time|timestamp|seq|sequence|counter|frame|packet|id|index|idx|key|code|hash|seed|crc|checksum|port|addr"
     r"|address|ip|encoder|position|pos|doppler|wd|octet|byte"
 )
-"""Words of names of what begins anew by itself, or has no order."""
+"""Words of names of what begins again by itself, or has no order."""
 STUCK: Final = 0.2  # share of one number, of the rows that are too low: a code for missing values, or clipping
 
 Floats = NDArray[numpy.float64]
@@ -169,7 +169,7 @@ def _among_rows(column: Values, table: Table, tables: list[Table]) -> Difference
 
 
 def _fills_a_range(column: Values) -> bool:
-    """Not a place in an array, nor an angle or a counter, which begin anew by themselves."""
+    """Not a place in an array, nor an angle or a counter, which begin again by themselves."""
     values = column.numbers
     if values is None or column.name.endswith("]") or len(values) < LEAST or not numpy.isfinite(values).all():
         return False

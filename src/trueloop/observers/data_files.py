@@ -79,9 +79,9 @@ from trueloop.measure.word_forms import other_forms, other_spelling, words_of
 from trueloop.measure.word_vectors import best_text, misplaced_words, read_word_lists, stored_vectors
 from trueloop.measure.wrapped_targets import wrapped_targets
 from trueloop.measure.wrong_lengths import wrong_lengths
+from trueloop.observers.column_use import ColumnUse
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import FileOpened, RunEnd
-from trueloop.usercode.left_out import leaves_out, takes_all_columns, takes_the_rest
 from trueloop.usercode.modules import users_modules
 from trueloop.usercode.source import source_of
 
@@ -125,15 +125,16 @@ class DataFilesObserver(Observer):
     def run_ended(self, end: RunEnd) -> None:
         began = thread_time()
         tables = self._tables = self._read(began)
-        self._tabular = {table.path for table in tables}
-        self._repeated = repeated_names(self._tabular)
+        tabular = {table.path for table in tables}
+        self._use = ColumnUse(self._places, tabular)
+        self._repeated = repeated_names(tabular)
         if self._places:
             self.emit(TablesRead, None, len(self._places), len(tables))
         self._listed()
         self._vocabularies(tables)
         self._alphabets(tables)
-        for each in contradicted(tables):
-            self._broken("header", (each.column,), each.agrees, each.contradicts, each.table)
+        for header in contradicted(tables):
+            self._broken("header", (header.column,), header.agrees, header.contradicts, header.table)
         self._across(tables)
         self._clocks(tables, began)
         self._statistics(tables)
@@ -147,9 +148,11 @@ class DataFilesObserver(Observer):
             if first.path != second.path:
                 self._compare(first, second)
         self._consequences(tables, began)
-        for each in turned_columns(tables) if thread_time() - began < SECONDS else ():
-            if not self._is_left_out(each.difference.column, each.table):
-                self._differ(each.difference, each.table.path, *each.names, each.rows, each.group)
+        for turned_one in turned_columns(tables) if thread_time() - began < SECONDS else ():
+            if not self._use.is_left_out(turned_one.difference.column, turned_one.table):
+                self._differ(
+                    turned_one.difference, turned_one.table.path, *turned_one.names, turned_one.rows, turned_one.group
+                )
         self._splits(tables, began)
         if thread_time() - began < SECONDS:
             self._word_vectors(tables)
@@ -179,7 +182,7 @@ class DataFilesObserver(Observer):
             self.emit(RowsSorted, place, name, table.rows, order.column, (order.first, order.second), order.series,
                       order.here, order.sorted, users_modules(place.path))  # fmt: skip
         updated = own_outcome(table)
-        if updated is not None and not self._is_left_out(updated.column, table):
+        if updated is not None and not self._use.is_left_out(updated.column, table):
             self.emit(OwnOutcomeIncluded, self._places[table.path], name, *updated)
         for parts in parts_by_group(table):
             for part, other in combinations(parts, 2):
@@ -232,17 +235,23 @@ class DataFilesObserver(Observer):
         )
         related = relations_of_files(first, second, sisters(first, second, self._tables))
         for found in (*found_alone, *map(as_difference, related)):
-            if found.kind in _OF_ROWS or found.column not in first.names or not self._is_left_out(found.column, first):
+            if (
+                found.kind in _OF_ROWS
+                or found.column not in first.names
+                or not self._use.is_left_out(found.column, first)
+            ):
                 self._differ(found, second.path, *names, rows)
         for codes in recoded(first, second):
-            if not self._is_left_out(codes.column, first):
+            if not self._use.is_left_out(codes.column, first):
                 how = {"first": "they first come in the order 0, 1, 2, ... in both files",
                        "missing": f"one file lacks a value, and from code {codes.code} on its codes are one lower",
                        "permuted": "they are in different orders"}[codes.how]  # fmt: skip
                 differ = f"{codes.apart:.0f} standard errors, {codes.agree:.1f} once they are matched"
                 self._differ(Difference("recoded", codes.column, how, differ, 0.0, codes.by), second.path, *names, rows)
         for leak in leaks(first, second):
-            if not self._is_used(leak.column, [name for name in first.names if name not in (leak.column, leak.label)]):
+            if not self._use.is_used(
+                leak.column, [name for name in first.names if name not in (leak.column, leak.label)]
+            ):
                 continue
             self._leaked.add(leak.column)
             kind = "leaked" if leak.labelled else "leaked unlabelled"
@@ -251,7 +260,7 @@ class DataFilesObserver(Observer):
         for table, other in ((first, second), (second, first)):
             self._lost_order(lost_order(table, other), table, other)
         for broken in broken_invariants(first, second):
-            if not any(self._is_left_out(column, first) for column in broken.columns):
+            if not any(self._use.is_left_out(column, first) for column in broken.columns):
                 intact, other = (first, second) if broken.in_first else (second, first)
                 sides = (os.path.basename(intact.path), broken.holds), (os.path.basename(other.path), broken.fails)
                 self._broken(broken.kind, broken.columns, *sides, other)
@@ -304,42 +313,20 @@ class DataFilesObserver(Observer):
         for table in tables:
             for found in consequences(table) if thread_time() - began < SECONDS else ():
                 others = [name for name in table.names if name not in (found.column, found.label)]
-                if found.column not in self._leaked and self._is_used(found.column, others):
+                if found.column not in self._leaked and self._use.is_used(found.column, others):
                     self._leaked.add(found.column)
                     file = os.path.basename(table.path)
                     self.emit(ConsequenceCounted, self._places[table.path], file, *found)
 
-    def _is_used(self, column: str, others: list[str]) -> bool:
-        """Whether the script names a column as often as the others, or names none and takes all that a header has."""
-        texts = self._source_texts()
-        counts = sorted(occurrences(name, texts) for name in others)
-        usual, own = counts[len(counts) // 2], occurrences(column, texts)
-        takes_all = takes_the_rest(texts) or (not usual and takes_all_columns(texts))
-        return (usual > 0 and own >= usual) or (takes_all and not leaves_out(column, self._modules()))
-
-    def _modules(self) -> set[str]:
-        places = set(self._places.values())
-        return {path for place in places for path in (place.path, *users_modules(place.path))}
-
-    def _source_texts(self) -> str:
-        """The user's modules, and the small files that are not tables: configurations."""
-        return "".join(map(text_of, sorted(self._modules() | self._places.keys() - self._tabular)))
-
     def _looks_ahead(
         self, found: LookAhead, first: Table, second: Table, names: tuple[str, str], rows: tuple[int, int]
     ) -> None:
-        if self._is_left_out(found.column, first):
+        if self._use.is_left_out(found.column, first):
             return
         later = (first, names[0], found.last[0]), (second, names[1], found.last[1])
         (table, file, last), (_, other, other_last) = sorted(later, key=lambda side: -side[2])
         self.emit(LaterRowsUsed, self._places[table.path], found.column, found.source, file, last, other, other_last,
                   found.group, rows)  # fmt: skip
-
-    def _is_left_out(self, column: str, table: Table) -> bool:
-        """Whether the script names most of the other columns of a file, and not this one."""
-        texts = self._source_texts()
-        named = [occurrences(name, texts) > 0 for name in table.names if name != column]
-        return sum(named) > len(named) / 2 and not occurrences(column, texts)
 
     def _differ(
         self, found: Difference, path: str, file: str, other: str, rows: tuple[int, int], group: str = ""
@@ -409,12 +396,12 @@ class DataFilesObserver(Observer):
     def _across(self, tables: list[Table]) -> None:
         """Numbers that wrapped around, and boxes in different forms: other arrays and pictures show it."""
         boxes = list(box_formats(tables))
-        if boxes and converts_boxes(self._modules(), self._source_texts()):
+        if boxes and converts_boxes(self._use.modules, self._use.source):
             boxes = []
         alone = (*overflows(tables), *wrapped_targets(tables), *counts_beyond_range(tables), *turned_grids(tables))
         for found, table, other in (*alone, *boxes):
             files = os.path.basename(table.path), os.path.basename(other.path)
-            if found.column not in table.names or not self._is_left_out(found.column, table):
+            if found.column not in table.names or not self._use.is_left_out(found.column, table):
                 self._differ(found, table.path, *files, (table.rows, other.rows))
 
     # -- what holds exactly in one file --
@@ -530,7 +517,7 @@ class DataFilesObserver(Observer):
 
     def _vocabularies(self, tables: list[Table]) -> None:
         """For each vocabulary, the text whose words it knows least, among the texts it was made for."""
-        settings = {case_setting(text_of(path)) for path in self._places.keys() - self._tabular} - {None}
+        settings = {case_setting(text_of(path)) for path in self._use.settings} - {None}
         setting = next(iter(settings)) if len(settings) == 1 else None
         for path, place in list(self._places.items())[:MOST_FILES]:
             for vocabulary in read_vocabularies(path) if os.path.isfile(path) else ():
