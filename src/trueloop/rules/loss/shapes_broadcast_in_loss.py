@@ -48,7 +48,6 @@ _CLASSES: Final = (
     "`cross_entropy(logits, y.long())`. If they are amounts, give both the same shape by `.squeeze(-1)`."
 )
 _ELEMENTWISE: Final = DISTANCE_LOSSES | {"kl_div"}
-_TOTALS: Final = frozenset({"mean", "sum", "nanmean", "nansum"})
 _KEEPING: Final = frozenset({"exp", "log", "neg", "abs", "square", "sqrt", "softplus", "sigmoid", "tanh", "clamp"})
 _MOST: Final = 40  # operations to follow
 
@@ -155,7 +154,7 @@ def _both_learned(view: ProgramView) -> Iterator[tuple[Operation, int, int, str,
 
 
 def _is_widened(view: ProgramView, value: int) -> bool:
-    """Its dimension of size 1 was added by hand, outside of a model: pairs are meant."""
+    """Its dimension of size 1 was added on purpose, outside of a model: pairs are meant."""
     shape = view.values[value].shape
     for _ in range(_MOST):
         maker = view.maker(value)
@@ -181,7 +180,7 @@ def _is_only_averaged(view: ProgramView, table: int) -> bool:
         for reader in view.readers.get(value, []):
             if not reader.outputs or reader.outputs[0] not in view.on_loss_path:
                 continue
-            if reader.name in _TOTALS:
+            if reader.name in ("sum", "mean"):
                 total = True
                 continue
             others = [i for i in reader.inputs if i not in derived and view.values[i].shape == shape]
