@@ -147,7 +147,11 @@ class CounterfactualsObserver(Observer):
     def operation_ended(self, call: OperationCall) -> None:
         """A difference of a model's output and a target is a loss that the script writes itself."""
         case = self._latest
-        if call.name not in DIFFERENCES or case is None or case.looks >= LOOKS or self.bus.call is not None:
+        if case is None or case.looks >= LOOKS or self.bus.call is not None:
+            return
+        if call.name == "gather":
+            self._picked_classes(case, call)
+        if call.name not in DIFFERENCES:
             return
         pair = [value for value in call.args[:2] if isinstance(value, Tensor)]
         for output, target in (pair, pair[::-1]) if len(pair) == 2 else ():
@@ -155,6 +159,21 @@ class CounterfactualsObserver(Observer):
             if made and not target.requires_grad and target.shape == output.shape:
                 self.loss_called(LossCall("mse_loss", output, target, {}, output, call.place))
                 return
+
+    def _picked_classes(self, case: _Case, call: OperationCall) -> None:
+        """`log_probabilities.gather(2, targets.unsqueeze(2))` is a cross-entropy that the script writes itself."""
+        tensors = [value for value in (*call.args, *call.kwargs.values()) if isinstance(value, Tensor)]
+        if len(tensors) != 2 or case.time is not None or not tensors[0].requires_grad:
+            return
+        index = tensors[1].detach()
+        inputs = case.copies
+        if index.dim() != 3 or index.shape[-1] != 1 or len(inputs) != len(case.inputs):
+            return
+        case.looks += 1
+        picked = LossCall("nll_loss", tensors[0], index.squeeze(-1), {}, call.output, call.place)
+        any(
+            self._align(case, inputs, picked, shift) for shift in (1, 2)
+        )  # the same position: a model that shifts itself
 
     # -- the questions --
 

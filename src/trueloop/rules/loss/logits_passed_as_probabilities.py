@@ -5,14 +5,17 @@ What it sees
 `nll_loss` with logits (rows with values above zero that are not log-probabilities) or with probabilities; `kl_div` with
 probabilities or positive logits instead of log-probabilities, or with `log_target=True` and a target of
 probabilities; `ctc_loss` with values above zero; `binary_cross_entropy`, or a likelihood that takes `log(p)` and
-`log(1 - p)`, with the output of a linear layer, a convolution or a product clamped to [0, 1].
+`log(1 - p)`, with the output of a linear layer, a convolution or a product clamped to [0, 1]. And a mixture whose
+likelihood is maximized, `logsumexp(weights + log-densities)`, with a softmax as its weights, or with the output of a
+layer that reaches the loss in no other way.
 
 Why it hurts
 ------------
 None of these functions checks its input. `nll_loss` of logits has no minimum: it falls forever as logits grow, and says
 nothing about probabilities. `kl_div` of probabilities is not a divergence. With `log_target=True` it takes the
 exponential of its target: of probabilities that is nearly the same for each class. `ctc_loss` of logits is not a
-likelihood. A clamp gives no gradient to samples outside the interval, which are exactly the most wrong ones.
+likelihood, and neither is a mixture whose weights do not sum to 1: all of them can grow. A clamp gives no gradient to
+samples outside the interval, which are exactly the most wrong ones.
 
 Evidence
 --------
@@ -27,8 +30,8 @@ Use instead
 When it is fine
 ---------------
 Not reported: unnormalized log-likelihoods that are never positive (mixtures, masked classes), `ctc_loss` of
-log-probabilities minus the logarithm of a prior, a clamp on probabilities that guards against log(0), and a hard
-sigmoid (`(x / 6 + 0.5).clamp(0, 1)`).
+log-probabilities minus the logarithm of a prior, weights of a mixture whose own `logsumexp` is subtracted, a clamp on
+probabilities that guards against log(0), and a hard sigmoid (`(x / 6 + 0.5).clamp(0, 1)`).
 """
 
 from typing import Final
@@ -46,6 +49,7 @@ from trueloop.event.operation_names import (
     PRODUCTS,
     VIEWS,
 )
+from trueloop.rules.program_mixtures import wrong_weights
 from trueloop.rules.program_view import ProgramView, number_in
 from trueloop.rules.rule import Findings, Rule, Severity, facts
 
@@ -65,6 +69,8 @@ _FIX: Final = {
     "ctc_loss": "Apply `log_softmax(dim=-1)` to the scores before `ctc_loss`, in training as well.",
     "likelihood": "Remove the clamp and use `binary_cross_entropy_with_logits(logits, y)`, or apply a sigmoid before "
     "the clamp.",
+    "logits": "Apply `log_softmax` to the weights of the mixture, over the dimension of the `logsumexp`.",
+    "probabilities": "Use `log_softmax` instead of `softmax` for the weights of the mixture.",
     "binary_cross_entropy": "Remove the clamp and use `binary_cross_entropy_with_logits(logits, y)`.",
 }
 
@@ -102,6 +108,23 @@ class LogitsPassedAsProbabilities(Rule, code="LOS103", severity=Severity.ERROR):
                 yield from self._ctc(event, view, operation)
             elif operation.name in CLAMPS and _is_unit_interval(operation):
                 yield from self._clamped(event, view, operation)
+        for loss in dict.fromkeys(event.losses):
+            yield from self._mixture(event, view, loss)
+
+    def _mixture(self, event: StepProgram, view: ProgramView, loss: int) -> Findings:
+        wrong = wrong_weights(view, loss)
+        if wrong is None or not event.complete or self.count("mixture", wrong.sum.place) != CALLS:
+            return
+        weights = view.values[wrong.value]
+        yield self.finding(
+            event,
+            f"`logsumexp` adds up a mixture whose log-weights are {wrong.kind} of {list(weights.shape)}, not "
+            "log-probabilities: the loss is not a likelihood.",
+            fix=_FIX[wrong.kind],
+            evidence={"function": "logsumexp", "weights": wrong.kind, "shape": list(weights.shape),
+                      "range": [weights.smallest, weights.largest]},
+            place=wrong.sum.place,
+        )  # fmt: skip
 
     def _ctc(self, event: StepProgram, view: ProgramView, operation: Operation) -> Findings:
         scores = view.values[operation.inputs[0]]

@@ -5,12 +5,13 @@ What it sees
 In a recorded training step the loss is a sum, and one of its terms was computed from the model's output but has no
 graph: it went through `.item()`, `float()`, `.detach()` or `torch.no_grad()` before it was added. Or a loss function
 whose result is a term compares tensors without any graph, in every recorded step: what a model computed went through
-NumPy, or a tensor is compared with itself.
+NumPy, or a tensor is compared with itself. Or a score is subtracted from the `logsumexp` of all scores, and only the
+`logsumexp` was computed without a graph.
 
 Why it hurts
 ------------
 The term counts in the printed loss and in nothing else. A regularizer, a KL term or an auxiliary loss of this kind has
-no effect on the weights.
+no effect on the weights. A score without the normalizer of its probability grows without end.
 
 Evidence
 --------
@@ -31,7 +32,16 @@ import ast
 from typing import Final
 
 from trueloop.event import Operation, Place, RunEnded, StepProgram
-from trueloop.event.operation_names import ANY_ADDITION, ANY_DIFFERENCE, ANY_SCALING, JOINS, LOSSES, NEGATIONS, VIEWS
+from trueloop.event.operation_names import (
+    ANY_ADDITION,
+    ANY_DIFFERENCE,
+    ANY_SCALING,
+    ANY_SUBTRACTION,
+    JOINS,
+    LOSSES,
+    NEGATIONS,
+    VIEWS,
+)
 from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Finding, Findings, Rule, Severity, on_line
 from trueloop.usercode.source import source_of
@@ -73,6 +83,7 @@ class LossTermWithoutGradient(Rule, code="LOS111", severity=Severity.ERROR):
             if operation.outputs[0] in summed and result.shape in ((), (1,)) and result.grad:
                 yield from self._cut_tensor(event, view, operation, trained)
                 yield from self._cut_number(event, view, position, trained)
+        yield from self._cut_normalizer(event, view, summed)
 
     def _note_idle(self, event: StepProgram, view: ProgramView, summed: frozenset[int]) -> None:
         for place in {o.place for o in event.operations if o.name in _COMPARING}:
@@ -115,6 +126,23 @@ class LossTermWithoutGradient(Rule, code="LOS111", severity=Severity.ERROR):
                 continue  # of a teacher; straight-through; a maximum that was taken out before
             made = view.place_of(index)
             yield self._report(event, operation, value.mean, made, "has no graph (detach or no_grad)")
+
+    def _cut_normalizer(self, event: StepProgram, view: ProgramView, summed: frozenset[int]) -> Findings:
+        """`logsumexp(scores.data) - scores.gather(..)`: the scores reach the loss in one of the two only."""
+        for operation in event.operations:
+            if operation.name not in ANY_SUBTRACTION or len(operation.inputs) != 2 or not operation.outputs:
+                continue
+            normalizer, score = operation.inputs
+            values, made = view.values, view.maker(view.through_views(normalizer))
+            if operation.outputs[0] not in summed or values[normalizer].grad or not values[score].grad:
+                continue
+            picked = {i for i in view.behind(score) if values[i].grad and values[i].origin != "parameter"}
+            scored = view.maker(view.through_views(score))
+            if made is None or made.name != "logsumexp" or scored is None or scored.name == "logsumexp":
+                continue
+            if (picked - {score}) & view.learned & set(view.behind(normalizer)):
+                how = "is a `logsumexp` that has no graph (data, detach or no_grad)"
+                yield self._report(event, operation, values[normalizer].mean, made.place, how)
 
     def _cut_number(self, event: StepProgram, view: ProgramView, position: int, trained: frozenset[int]) -> Findings:
         """`loss + beta * kl.item()`, also where the number was assigned to a name first."""

@@ -5,7 +5,8 @@ What it sees
 The input and the target of an elementwise loss have the same number of elements, in shapes that differ by dimensions of
 size 1, so broadcasting compares every prediction with every target. This covers `mse_loss` and similar functions, and
 any loss or metric in your own code (`((pred - y) ** 2).mean()`, `(pred.round() == y).mean()`), also of a script without
-modules, whose optimizer trains tensors.
+modules, whose optimizer trains tensors. And it covers two values per sample that were both computed by the model, such
+as a squared error [B] and a variance [B, 1], where all pairs are only averaged or summed.
 
 Why it hurts
 ------------
@@ -23,15 +24,17 @@ Use instead
 When it is fine
 ---------------
 Not reported: scalars, weights or a shared row that broadcast on purpose ([B, C] against [C]), and explicit pairwise
-distances (`a[:, None]` against `b[None]`, samples against learned centers).
+distances (`a[:, None]` against `b[None]`, samples against learned centers), and pairs of two values of the model that
+are subtracted, masked, ranked, or meet another table of pairs.
 """
 
 import ast
+from collections.abc import Iterator
 from math import prod
 from typing import Final
 
-from trueloop.event import Backward, LossComputed, Place, StepProgram
-from trueloop.event.operation_names import DISTANCE_LOSSES, LOSSES
+from trueloop.event import Backward, LossComputed, Operation, Place, StepProgram
+from trueloop.event.operation_names import ANY_DIFFERENCE, ARITHMETIC, DISTANCE_LOSSES, ELEMENTWISE, LOSSES
 from trueloop.rules.program_view import ProgramView
 from trueloop.rules.rule import Findings, Rule, Severity, facts, statement_at
 from trueloop.usercode.source import called_name, calls_in, diff
@@ -45,6 +48,8 @@ _CLASSES: Final = (
     "`cross_entropy(logits, y.long())`. If they are amounts, give both the same shape by `.squeeze(-1)`."
 )
 _ELEMENTWISE: Final = DISTANCE_LOSSES | {"kl_div"}
+_KEEPING: Final = frozenset({"exp", "log", "neg", "abs", "square", "sqrt", "softplus", "sigmoid", "tanh", "clamp"})
+_MOST: Final = 40  # operations to follow
 
 
 class ShapesBroadcastInLoss(Rule, code="LOS105", severity=Severity.ERROR):
@@ -99,21 +104,21 @@ class ShapesBroadcastInLoss(Rule, code="LOS105", severity=Severity.ERROR):
 
     def on_step_program(self, event: StepProgram) -> Findings:
         view = ProgramView(event)
-        for operation, prediction, target in view.comparisons:
-            first, second = view.values[prediction].shape, view.values[target].shape
+        compared = [(*found, "a prediction", "a target") for found in view.comparisons]
+        for operation, one, other, first_role, second_role in [*compared, *_both_learned(view)]:
+            first, second = view.values[one].shape, view.values[other].shape
             shape = _crossed(first, second)
             if shape is None or len(first) == len(second) or operation.name in LOSSES:
                 continue
-            if operation.place in self._places or view.values[view.through_views(prediction)].origin == "parameter":
+            if operation.place in self._places or view.values[view.through_views(one)].origin == "parameter":
                 continue  # weights themselves are no predictions: the centers that samples are compared with
             self._places.add(operation.place)
             what = "The loss" if operation.outputs[0] in view.on_loss_path else "This line"
             yield self.finding(
                 event,
-                f"{what} combines a prediction {list(first)} with a target {list(second)}: broadcasting makes "
+                f"{what} combines {first_role} {list(first)} with {second_role} {list(second)}: broadcasting makes "
                 f"{list(shape)}, {prod(shape)} pairs instead of {prod(first)}.",
-                fix="Give prediction and target the same shape, e.g. `.squeeze(-1)` on the one with the extra "
-                "dimension.",
+                fix="Give both the same shape, e.g. `.squeeze(-1)` on the one with the extra dimension.",
                 evidence={
                     "operation": operation.name,
                     "prediction_shape": list(first),
@@ -124,6 +129,84 @@ class ShapesBroadcastInLoss(Rule, code="LOS105", severity=Severity.ERROR):
                 },
                 place=operation.place,
             )
+
+
+def _both_learned(view: ProgramView) -> Iterator[tuple[Operation, int, int, str, str]]:
+    """Two values per sample, both computed by a model from data, whose pairs are only averaged: a variance [B, 1] and
+    a squared error [B]."""
+    if view.program.phase != "training":
+        return
+    per_sample = view.learned & view.from_data
+    for operation in view.operations:
+        if operation.name not in ARITHMETIC or len(operation.inputs) != 2 or view.in_model(operation):
+            continue
+        one, other = operation.inputs
+        first, second = view.values[one].shape, view.values[other].shape
+        if not {one, other} <= per_sample or _crossed(first, second) is None or first[0] not in view.sizes_of_samples:
+            continue
+        longer = one if len(first) > len(second) else other
+        apart = operation.name in ANY_DIFFERENCE and view.values[one].grad and view.values[other].grad
+        same = view.through_views(one) == view.through_views(other)
+        if apart or same:
+            continue  # distances of generated samples, between all of two sets, may be meant
+        if not _is_widened(view, longer) and _is_only_averaged(view, operation.outputs[0]):
+            yield operation, one, other, "a value per sample", "one"
+
+
+def _is_widened(view: ProgramView, value: int) -> bool:
+    """Its dimension of size 1 was added on purpose, outside of a model: pairs are meant."""
+    shape = view.values[value].shape
+    for _ in range(_MOST):
+        maker = view.maker(value)
+        if maker is None or not maker.inputs or view.in_model(maker):
+            return False
+        source = next((i for i in maker.inputs if view.values[i].shape == shape), None)
+        if source is None:
+            return maker.name in {"unsqueeze", "__getitem__", "view", "reshape"} and (
+                prod(view.values[maker.inputs[0]].shape) == prod(shape)
+            )
+        value = source
+    return True
+
+
+def _is_only_averaged(view: ProgramView, table: int) -> bool:
+    """All that becomes of a table of pairs is a sum or mean: no mask, no order, no other table, no softmax over it."""
+    shape, derived, waiting = view.values[table].shape, {table}, [table]
+    total = False
+    for _ in range(_MOST):
+        if not waiting:
+            return total
+        value = waiting.pop()
+        for reader in view.readers.get(value, []):
+            if not reader.outputs or reader.outputs[0] not in view.on_loss_path:
+                continue
+            if reader.name in ("sum", "mean"):
+                total = True
+                continue
+            others = [i for i in reader.inputs if i not in derived and view.values[i].shape == shape]
+            wanted = ELEMENTWISE | _KEEPING if len(reader.inputs) == 1 else ELEMENTWISE
+            if reader.name not in wanted or view.values[reader.outputs[0]].shape != shape:
+                return False
+            if any(not _rests_on(view, i, derived) for i in others):
+                return False
+            if reader.outputs[0] not in derived:
+                derived.add(reader.outputs[0])
+                waiting.append(reader.outputs[0])
+    return False
+
+
+def _rests_on(view: ProgramView, value: int, derived: set[int]) -> bool:
+    """The only table behind a value is the one that is followed."""
+    shape = view.values[value].shape
+    for _ in range(_MOST):
+        if value in derived:
+            return True
+        maker = view.maker(value)
+        source = None if maker is None else next((i for i in maker.inputs if view.values[i].shape == shape), None)
+        if source is None:
+            return False
+        value = source
+    return False
 
 
 def _are_classes(event: LossComputed) -> bool:

@@ -3,8 +3,9 @@
 What it sees
 ------------
 The inputs are token ids, and the targets of the cross entropy are the same ids at the same position, or those two
-positions later. A copy of the model ran again with all inputs after the middle of the sequence replaced, and its
-outputs before the middle did not change: each output sees only the past and its own position.
+positions later; those two positions later may also be the index of a `gather` of log-probabilities. A copy of the model
+ran again with all inputs after the middle of the sequence replaced, and its outputs before the middle did not change:
+each output sees only the past and its own position.
 
 Why it hurts
 ------------
