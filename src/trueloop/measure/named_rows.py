@@ -211,6 +211,8 @@ def row_vectors(array: NDArray[Any], whiten: bool = True) -> Floats | None:
     if not wide.shape[1]:
         return None
     wide = numpy.clip((wide - wide.mean(0)) / wide.std(0), -5, 5)
+    if not numpy.isfinite(wide).all():  # numbers whose squares are beyond the range
+        return None
     left, sizes, _ = numpy.linalg.svd(wide - wide.mean(0), full_matrices=False)
     kept = sizes > 1e-6 * sizes[0]
     vectors: Floats = (left * (1.0 if whiten else sizes / sizes[0]))[:, kept][:, :COMPONENTS] * len(wide) ** 0.5

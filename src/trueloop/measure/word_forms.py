@@ -93,7 +93,7 @@ def other_forms(entries: Iterable[str], words: Iterable[str]) -> OtherForms | No
 
 def other_spelling(entries: Iterable[str], words: Iterable[str], elsewhere: Iterable[str] = ()) -> OtherForms | None:
     """Words that are not in the vocabulary, however they are taken apart, beside entries of the same letters.
-    `elsewhere`: cells and words of other columns, which may be those that are looked up."""
+    `elsewhere`: cells and words of other columns, which the script may look up."""
     listed = set(entries)
     if any(PIECES.search(entry) for entry in listed):
         return None
