@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 from trueloop.measure.word_forms import other_forms, other_spelling
 
 SMALL = ["the", "of", "and", "with", "from", "into", "under", "over", "near", "after"]
@@ -124,3 +126,10 @@ def test_case_alone_is_no_spelling() -> None:
 
 def test_numbers_are_no_words() -> None:
     assert other_spelling(SMALL + [f"1{n}00" for n in range(9)], SMALL * 9 + [f"1{n},00" for n in range(9)] * 9) is None
+
+
+def test_accents_as_signs_of_their_own() -> None:
+    names = [f"c\u00e0{n}r" for n in "abcdefgh"]
+    apart = [unicodedata.normalize("NFD", name) for name in names]
+    assert other_spelling(SMALL + names, (SMALL + apart) * 9) is not None
+    assert other_spelling(SMALL + names, (SMALL + apart) * 9, elsewhere=names) is None  # another column has them so

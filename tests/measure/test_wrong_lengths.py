@@ -79,3 +79,17 @@ def test_rows_that_may_end_in_content_like_the_padding() -> None:
     assert factor(array, ends) is None
     assert factor(array, numpy.random.default_rng(1).integers(4, 21, 200)) is None
     assert factor(array, ends - 3) is None
+
+
+def test_lengths_that_are_rounded_to_a_few_numbers() -> None:
+    array, ends = sequences(0, channels=3)
+    assert factor(array, -(-ends // 10) + 0) is None  # 1, 2, 3, 4: the number of a bin
+    inside = ends >= 16
+    kept = numpy.concatenate([array[inside]] * 2)
+    seconds = numpy.concatenate([ends[inside]] * 2) / 10
+    for rounded in (numpy.ceil, numpy.round):
+        found = factor(kept, rounded(seconds))
+        assert found is not None
+        assert 9 < found < 11
+    draw = numpy.random.default_rng(4)
+    assert factor(kept, numpy.maximum(2, numpy.ceil(seconds + draw.normal(0, 0.3, len(kept))))) is None  # laps

@@ -178,7 +178,7 @@ class RowsMisplaced(Event):
     """Names, links, targets or sizes of groups beside rows that fit no better than by chance in the order that they
     have, and far better in a different one. `place`: the line that reads the rows."""
 
-    kind: Literal["words", "links", "rows", "groups"]
+    kind: Literal["words", "links", "rows", "groups", "names"]
     file: str  # that names the rows
     other: str  # that has the rows
     rows: int
@@ -186,7 +186,7 @@ class RowsMisplaced(Event):
     order: str  # that fits; empty if none does, although both say something about the words
     used: float  # standard deviations from chance, in the order that they have
     fits: float  # the same in the order that fits
-    about: str  # words: what the vectors tell about them
+    about: str  # words: what the vectors tell about them; names: the list of them, if it is a file of its own
     modules: tuple[str, ...]  # source files of the user's modules
 
 

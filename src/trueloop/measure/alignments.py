@@ -69,15 +69,19 @@ def spread(statistic: Statistic, rows: int) -> tuple[float, float]:
 
 
 def orders_of_rows(rows: int) -> dict[str, Order]:
-    """Orders that need no names: reversed, moved by a few rows, row numbers sorted as text."""
+    """Orders that need no names: reversed, moved by a few rows, row numbers (from 0 or from 1) sorted as text."""
     numbers = numpy.arange(rows)
-    as_text = _ranks(list(map(str, range(rows))))
+    found: dict[str, Order] = {}
+    for first, shown in ((0, "0, 1, 10, 100, ..."), (1, "1, 10, 100, ...")):
+        as_text = _ranks([str(number + first) for number in range(rows)])
+        found[f"in text order of their numbers ({shown})"] = as_text
+        counted = " from 1" if first else ""
+        found[f"in numeric order of numbers{counted} that are sorted as text"] = numpy.argsort(as_text)
     moved = {f"moved by {by:+d}": numpy.roll(numbers, -by) for by in range(-FARTHEST, FARTHEST + 1) if by}
     return {
         **moved,
         "in reversed order": numbers[::-1].copy(),
-        "in text order of their numbers (0, 1, 10, 100, ...)": as_text,
-        "in numeric order of numbers that are sorted as text": numpy.argsort(as_text),
+        **found,
     }
 
 

@@ -19,7 +19,18 @@ from trueloop.measure.alignments import (
 )
 from trueloop.measure.tables import Table, Values
 
-__all__ = ["Misplaced", "misplaced_groups", "misplaced_links", "misplaced_rows", "row_vectors"]
+__all__ = [
+    "LEAST",
+    "MOST",
+    "Misplaced",
+    "association",
+    "keys_of",
+    "misplaced_groups",
+    "misplaced_links",
+    "misplaced_rows",
+    "row_vectors",
+    "targets_of",
+]
 
 LEAST: Final = 80  # rows
 MOST: Final = 6000
@@ -31,6 +42,7 @@ MOST_KEYS: Final = 3
 LEAST_LINKS: Final = 150
 LEAST_GROUPS: Final = 40
 MOST_LINKS: Final = 20_000
+MOST_GROUPED: Final = 100_000  # rows of groups
 TAIL: Final = 4  # the last quarter of the rows, at least, is moved
 EARLIEST: Final = 40  # row: those before it must fit as they are
 MOST_MOVED: Final = 96  # rows
@@ -50,7 +62,7 @@ def misplaced_rows(table: Table, arrays: Table) -> Misplaced | None:
     """Rows of an array that tell nothing about a column of a table row by row, and much in a different order."""
     if table.rows != arrays.rows or not LEAST <= table.rows <= MOST or not (table.complete and arrays.complete):
         return None
-    keys = dict(_keys(table))
+    keys = dict(keys_of(table))
     used = [numpy.arange(table.rows), *_indices(table)]
     others = orders_of_rows(table.rows)
     for name, words in list(keys.items())[:MOST_KEYS]:
@@ -59,8 +71,8 @@ def misplaced_rows(table: Table, arrays: Table) -> Misplaced | None:
         rows = row_vectors(array)
         if rows is None:
             continue
-        for column, targets in list(_targets(table, keys))[:MOST_TARGETS]:
-            found = better_order([_association(rows, targets)], used, others)
+        for column, targets in list(targets_of(table, keys))[:MOST_TARGETS]:
+            found = better_order([association(rows, targets)], used, others)
             found = found or moved_from(rows, targets)
             if found is not None:
                 return Misplaced(name, column, found)
@@ -133,7 +145,7 @@ def _above(fits: Floats) -> float:
 
 def _deviations(rows: Floats, targets: Floats) -> float:
     """How well they fit as they are, in standard deviations from chance."""
-    statistic = _association(rows, targets)
+    statistic = association(rows, targets)
     middle, deviation = spread(statistic, len(rows))
     return (statistic(numpy.arange(len(rows))) - middle) / deviation if deviation else 0.0
 
@@ -167,7 +179,7 @@ def misplaced_groups(sizes: Table, rows: Table) -> Misplaced | None:
     column = sizes.columns[0].numbers if len(sizes.columns) == 1 else None
     if column is None or not _whole(column) or column.min() < 1 or len(column) < LEAST_GROUPS:
         return None
-    if column.sum() != rows.rows or not LEAST <= rows.rows <= MOST_LINKS or len(numpy.unique(column)) < 3:
+    if column.sum() != rows.rows or not LEAST <= rows.rows <= MOST_GROUPED or len(numpy.unique(column)) < 3:
         return None
     columns = [c.numbers for c in rows.columns if c.numbers is not None and numpy.isfinite(c.numbers).all()]
     vectors = row_vectors(numpy.stack(columns, 1)) if columns else None
@@ -199,13 +211,15 @@ def row_vectors(array: NDArray[Any], whiten: bool = True) -> Floats | None:
     if not wide.shape[1]:
         return None
     wide = numpy.clip((wide - wide.mean(0)) / wide.std(0), -5, 5)
+    if not numpy.isfinite(wide).all():  # numbers whose squares are beyond the range
+        return None
     left, sizes, _ = numpy.linalg.svd(wide - wide.mean(0), full_matrices=False)
     kept = sizes > 1e-6 * sizes[0]
     vectors: Floats = (left * (1.0 if whiten else sizes / sizes[0]))[:, kept][:, :COMPONENTS] * len(wide) ** 0.5
     return vectors
 
 
-def _association(rows: Floats, targets: Floats) -> Statistic:
+def association(rows: Floats, targets: Floats) -> Statistic:
     """The size of the correlations of what belongs together; its root, because squares have long tails."""
     return lambda order: float(numpy.sqrt(((rows[order].T @ targets) ** 2).sum()))
 
@@ -214,7 +228,7 @@ def _likeness(vectors: Floats, pairs: Order) -> Statistic:
     return lambda order: float((vectors[order[pairs[:, 0]]] * vectors[order[pairs[:, 1]]]).sum(1).mean())
 
 
-def _targets(table: Table, keys: dict[str, list[str]]) -> Iterator[tuple[str, Floats]]:
+def targets_of(table: Table, keys: dict[str, list[str]]) -> Iterator[tuple[str, Floats]]:
     """Columns as numbers with mean 0: measured ones, and one column for each class."""
     for column in table.columns:
         if column.name in keys or column.kind == "digest":
@@ -235,7 +249,7 @@ def _targets(table: Table, keys: dict[str, list[str]]) -> Iterator[tuple[str, Fl
             yield column.name, (hot - hot.mean(0)) / hot.std(0) / len(values)
 
 
-def _keys(table: Table) -> Iterator[tuple[str, list[str]]]:
+def keys_of(table: Table) -> Iterator[tuple[str, list[str]]]:
     """Columns that name the rows: words or whole numbers, none of them twice."""
     for column in table.columns:
         words = column.words if column.numbers is None else column.spelled

@@ -3,7 +3,8 @@
 A vocabulary that was made from a text has no entry that the text never uses, and a vocabulary of a large corpus has
 all of its common words. Where many words are missing, and most of them begin as an entry that no text ever uses, the
 vocabulary was made from these words after they had been cut, or before. Where they have the letters of such an entry,
-the one joins the parts of a word in a different way (`olive-oil`, `olive_oil`), or has lost its accents.
+the one joins the parts of a word in a different way (`olive-oil`, `olive_oil`), has lost its accents, or has them as
+signs of their own (NFD).
 """
 
 import re
@@ -15,11 +16,12 @@ from typing import Final, NamedTuple
 from trueloop.measure.tables import Table
 from trueloop.measure.vocabulary import Vocabulary
 
-__all__ = ["OtherForms", "other_forms", "other_spelling", "words_of"]
+__all__ = ["OtherForms", "other_forms", "other_spelling", "other_words"]
 
 MOST_CELLS: Final = 20_000
 LEAST_WORDS: Final = 500  # of a text
 SENTENCE: Final = 3  # words of a cell, in the mean
+NAME: Final = 1.5  # the same, of names of few words: for letters that agree, not for beginnings
 MISSING: Final = 0.2  # of the words, at least, are not in the vocabulary
 UNUSED: Final = 0.15  # of the entries, at least, are in no text
 FOLLOW: Final = 0.7  # of the missing words begin as an unused entry
@@ -39,16 +41,30 @@ class OtherForms(NamedTuple):
     entry: str
 
 
-def words_of(vocabulary: Vocabulary, table: Table) -> list[str]:
+def other_words(vocabulary: Vocabulary, tables: Iterable[Table]) -> tuple[OtherForms | None, str, bool]:
+    """Other forms in the texts of a vocabulary, the first of these, and whether they are spelled differently."""
+    others = [table for table in tables if table.path != vocabulary.path]
+    names, texts = (
+        {table.path: words for table in others if (words := _words_of(vocabulary, table, least))}
+        for least in (NAME, SENTENCE)
+    )
+    cells = [cell for table in others for column in table.columns for cell in column.words or ()]
+    elsewhere = {part for cell in dict.fromkeys(cells) for part in (cell, *cell.split())}
+    spelled = other_spelling(vocabulary.entries, (w for words in names.values() for w in words), elsewhere)
+    found = spelled or other_forms(vocabulary.entries, (w for words in texts.values() for w in words))
+    return found, next(iter(names), ""), spelled is not None
+
+
+def _words_of(vocabulary: Vocabulary, table: Table, least: float) -> list[str]:
     """Of the column with the most words, in lower case if the vocabulary is, with signs inside of them; empty if no
-    column has sentences."""
+    column has so many words in a cell, in the mean."""
     lower = all(entry == entry.lower() for entry in vocabulary.entries)
     best: list[str] = []
     for column in table.columns if not vocabulary.characters else ():
         cells = (column.words or [])[:MOST_CELLS] if column.kind != "digest" else []
         split = (part for cell in cells for part in re.split(r"[\s,;|/]+", cell.lower() if lower else cell))
         words = [word for part in split if re.search(r"[^\W\d_]", word := part.strip(".:!?\"'()[]{}*"))]
-        if len(words) >= max(LEAST_WORDS, SENTENCE * len(cells), len(best) + 1):
+        if len(words) >= max(LEAST_WORDS, least * len(cells), len(best) + 1):
             best = words
     return best
 
@@ -75,8 +91,9 @@ def other_forms(entries: Iterable[str], words: Iterable[str]) -> OtherForms | No
     return OtherForms(lost / total, follow, len(unused) / len(listed), example, nearest)
 
 
-def other_spelling(entries: Iterable[str], words: Iterable[str]) -> OtherForms | None:
-    """Words that are not in the vocabulary, however they are taken apart, beside entries of the same letters."""
+def other_spelling(entries: Iterable[str], words: Iterable[str], elsewhere: Iterable[str] = ()) -> OtherForms | None:
+    """Words that are not in the vocabulary, however they are taken apart, beside entries of the same letters.
+    `elsewhere`: cells and words of other columns, which the script may look up."""
     listed = set(entries)
     if any(PIECES.search(entry) for entry in listed):
         return None
@@ -84,7 +101,7 @@ def other_spelling(entries: Iterable[str], words: Iterable[str]) -> OtherForms |
     used = {part for word in counts for part in (word, *_parts(word))}
     missing = {word: count for word, count in counts.items()
                if word not in listed and not any(listed.issuperset(parts) for parts in _ways(word))}  # fmt: skip
-    unused = {entry for entry in listed - used if len(_letters(entry)) >= SHORTEST}
+    unused = {entry for entry in listed - used - set(elsewhere) if len(_letters(entry)) >= SHORTEST}
     by_letters = {_letters(entry): entry for entry in sorted(unused)}
     spelled = {word: entry for word in missing
                if (entry := by_letters.get(_letters(word))) and entry.lower() != word.lower()}  # fmt: skip

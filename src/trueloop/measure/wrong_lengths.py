@@ -17,6 +17,7 @@ __all__ = ["PADDED", "SHORTEST", "Padded", "WrongLengths", "ends_of_rows", "padd
 LEAST: Final = 40  # rows
 SHORTEST: Final = 8  # positions
 DISTINCT: Final = 6  # lengths
+COARSE: Final = 3  # lengths in a unit that is far longer than a position: each is a step of the ends of the rows
 PADDED: Final = 0.3  # of the rows end in padding
 RARELY: Final = 0.001  # of the content is the value of the padding
 SELDOM: Final = 0.2  # the same, of rows whose last position is mostly another value
@@ -92,8 +93,10 @@ def ends_of_rows(array: NDArray[Any], alike: float = RARELY) -> Ends | None:
 
 
 def _wrong(column: str, array: str, values: Floats, ends: Ends, positions: int) -> WrongLengths | None:
-    if not numpy.isfinite(values).all() or values.min() < 0 or len(numpy.unique(values)) < DISTINCT:
+    if not numpy.isfinite(values).all() or values.min() < 0:
         return None
+    if len(numpy.unique(values)) < DISTINCT:
+        return _coarse(column, array, values, ends, positions)
     apart = values - ends
     steps, counts = numpy.unique(apart, return_counts=True)
     constant = counts.max() / len(apart)
@@ -111,6 +114,25 @@ def _wrong(column: str, array: str, values: Floats, ends: Ends, positions: int) 
     related = float(numpy.corrcoef(values, ends)[0, 1]) > 0.5  # lengths of these rows, but of something else in them
     if beyond >= MOSTLY and related and values.max() <= positions:
         return WrongLengths(column, array, 0.0, beyond, *median, positions)
+    return None
+
+
+def _coarse(column: str, array: str, values: Floats, ends: Ends, positions: int) -> WrongLengths | None:
+    """A few whole numbers that are the ends of the rows, divided and rounded up, down or to the nearest. They begin
+    where the ends do: numbers of a class or of a bin count from 0."""
+    known, counts = numpy.unique(values, return_counts=True)
+    common = known[counts >= FEW * len(values)]
+    if len(common) < COARSE or values.min() < 2 or (values != numpy.round(values)).any() or values.max() > positions:
+        return None
+    factors = float(numpy.median(ends / values)) * numpy.linspace(0.6, 1.4, 400)
+    whole = numpy.round(factors)
+    factors = numpy.unique(numpy.concatenate([factors, whole[whole >= 2]]))
+    for rounded in (numpy.ceil, numpy.round, numpy.floor):
+        fits = [float((rounded(ends / factor) == values).mean()) for factor in factors]
+        best = int(numpy.argmax(fits))
+        if fits[best] >= NEARLY_ALL and factors[best] >= DIFFERENT:
+            median = float(numpy.median(values)), float(numpy.median(ends))
+            return WrongLengths(column, array, float(factors[best]), 0.0, *median, positions)
     return None
 
 

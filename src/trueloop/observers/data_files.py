@@ -52,6 +52,7 @@ from trueloop.measure.parallel_lines import shifted_lines
 from trueloop.measure.picture_orientation import turned
 from trueloop.measure.recoded import recoded
 from trueloop.measure.row_names import names_rows
+from trueloop.measure.rows_by_name import misplaced_by_name
 from trueloop.measure.shared_groups import shared_groups
 from trueloop.measure.sister_files import is_in_two_units, sisters, standing_out
 from trueloop.measure.sixteen_bits import counts_beyond_range
@@ -75,7 +76,7 @@ from trueloop.measure.turned_columns import turned_columns
 from trueloop.measure.turned_grids import turned_grids
 from trueloop.measure.unit_relations import conversions, in_two_units
 from trueloop.measure.vocabulary import Vocabulary, case_setting, coverage, read_vocabularies
-from trueloop.measure.word_forms import other_forms, other_spelling, words_of
+from trueloop.measure.word_forms import other_words
 from trueloop.measure.word_vectors import best_text, misplaced_words, read_word_lists, stored_vectors
 from trueloop.measure.wrapped_targets import wrapped_targets
 from trueloop.measure.wrong_lengths import wrong_lengths
@@ -142,6 +143,7 @@ class DataFilesObserver(Observer):
             self._examine(table, began)
             self._links(table, tables)
             self._lengths(table, tables)
+            self._named(table, tables, began)
         for first, second in combinations(tables, 2):
             if thread_time() - began > SECONDS:
                 return
@@ -484,6 +486,16 @@ class DataFilesObserver(Observer):
                           used, fits, "", users_modules(place.path))  # fmt: skip
                 return
 
+    def _named(self, table: Table, tables: list[Table], began: float) -> None:
+        """Rows of a different name than the one by which their target is looked up."""
+        found = misplaced_by_name(table, tables) if thread_time() - began < SECONDS / 2 else None
+        if found is not None:
+            place = self._places[found.rows.path]
+            name, other, listed = (os.path.basename(each.path) for each in (table, found.rows, found.names))
+            order, used, fits, _ = found.misplaced.alignment
+            self.emit(RowsMisplaced, place, "names", name, other, table.rows, found.misplaced.column, order, used, fits,
+                      "" if listed == other else listed, users_modules(place.path))  # fmt: skip
+
     def _lengths(self, table: Table, tables: list[Table]) -> None:
         place = self._places[table.path]
         for other in tables:
@@ -532,17 +544,12 @@ class DataFilesObserver(Observer):
 
     def _forms(self, vocabulary: Vocabulary, tables: list[Table], place: Place) -> None:
         """A vocabulary of stems beside texts of full words, or of words that are spelled in a different way."""
-        texts = {table.path: words for table in tables
-                 if table.path != vocabulary.path and (words := words_of(vocabulary, table))}  # fmt: skip
-        words = [word for each in texts.values() for word in each]
-        spelled = other_spelling(vocabulary.entries, words)
-        found = spelled or other_forms(vocabulary.entries, words)
+        found, path, spelled = other_words(vocabulary, tables)
         if found is not None:
             known = 1 - found.missing
             self.emit(VocabularyCompared, place, os.path.basename(vocabulary.path), len(vocabulary.entries), False,
-                      os.path.basename(next(iter(texts))), "", known, known, known, found.example, found.entry,
-                      users_modules(place.path), follow=found.follow, unused=found.unused,
-                      spelled=spelled is not None)  # fmt: skip
+                      os.path.basename(path), "", known, known, known, found.example, found.entry,
+                      users_modules(place.path), follow=found.follow, unused=found.unused, spelled=spelled)  # fmt: skip
 
     def _alphabets(self, tables: list[Table]) -> None:
         """For each text, whether its letters are in an alphabet that the script spells out."""
@@ -560,8 +567,6 @@ class DataFilesObserver(Observer):
                           letters.known, letters.ignoring_case, 0.0, letters.example, letters.entry, modules,
                           literal=True)  # fmt: skip
                 return
-
-    # -- lists of files --
 
     def _listed(self) -> None:
         """A file that is named more often than the others in a list of files."""

@@ -2,10 +2,11 @@
 
 What it sees
 ------------
-An array of padded sequences and a column of lengths for its rows, both from data files. One value fills the ends of
-the rows and comes nowhere before, so the end of each row is known. The lengths are a constant multiple of it (seconds
-instead of frames), or they point into the padding in at least 90 % of the rows (characters instead of tokens). Where
-the padding is also content (no rain, no flow), no row ends behind a whole multiple of its length, and most end there.
+An array of padded sequences and a column of lengths for its rows, both from data files. One value fills the ends of the
+rows and comes nowhere before, so the end of each row is known. The lengths are a constant multiple of it (seconds
+instead of frames; also rounded to a few whole numbers), or they point into the padding in at least 90 % of the rows
+(characters instead of tokens). Where the padding is also content (no rain, no flow), no row ends behind a whole
+multiple of its length, and most end there.
 
 Or the lengths that `pack_padded_sequence` is given in recorded training steps, wherever they come from: nearly every
 sequence continues behind its length, up to a constant multiple of it, or to three times of it and more (sentences

@@ -9,6 +9,10 @@ four rows, counted from 1; or, for a table and an array, moved by one row from s
 after it: a cache from before entries were left out) they fit at least 8 standard deviations better than by chance. Or,
 for words, no order fits, although the vectors have structure and the words tell the labels of the texts.
 
+Or files that go together by name: a table with a target for each name, and the rows of each name, in a table, or in an
+array beside a list of names. The rows of a name tell nothing about its target, and in an order by text or by number
+they do.
+
 Why it hurts
 ------------
 Every shape is right, and every row gets the vector, the neighbors or the label of a different one. The model learns
@@ -79,20 +83,24 @@ class RowsUnderDifferentNames(Rule, code="DAT155", severity=Severity.WARNING):
         elif event.order.startswith("moved"):
             if any(_MOVES.search("\n".join(source_of(path).lines)) for path in paths):
                 return
+        elif event.kind == "names" and not event.about:  # each row has its name: sorting does not bring them together
+            pass
         elif any(_sorts(source_of(path).tree) for path in paths):
             return
         self._found.setdefault((event.kind, event.other), event)
 
     def on_run_ended(self, _: RunEnded) -> Findings:
         for event in self._found.values():
-            if event.kind != "rows" or _PART in event.order or self._is_paired_so():
+            if event.kind not in ("rows", "names") or _PART in event.order or self._is_paired_so(event):
                 yield self._report(event)
 
-    def _is_paired_so(self) -> bool:
-        """In the run, too, the inputs tell nothing about their targets: it pairs them as they are in the files."""
+    def _is_paired_so(self, event: RowsMisplaced) -> bool:
+        """In the run, too, the inputs tell nothing about their targets: it pairs them as they are in the files. Where
+        both files have the names in their rows, no script pairs them differently: then the run may be silent."""
         if self._above_chance:
             return min(self._above_chance) < CHANCE
-        return min(self._answers, default=UNRELATED) < UNRELATED
+        named = event.kind == "names" and not event.about
+        return min(self._answers, default=0.0 if named else UNRELATED) < UNRELATED
 
     def _report(self, event: RowsMisplaced) -> Finding:
         file, other = f"`{event.file}`", f"`{event.other}`"
@@ -117,6 +125,13 @@ class RowsUnderDifferentNames(Rule, code="DAT155", severity=Severity.WARNING):
             message = (
                 f"The sizes of groups in {file} do not belong to the rows of {other} in this order: rows of one group "
                 f"are no more alike than others. With the sizes {event.order}, they are ({far})."
+            )
+        elif event.kind == "names":
+            by = f", by the names in `{event.about}`," if event.about else ""
+            message = (
+                f"The rows of {other} that have the name of a row of {file}{by} tell nothing about its "
+                f"`{event.column}`. With the rows {event.order}, they do ({far}): names and rows, or names and "
+                f"targets, were sorted apart."
             )
         elif _PART in event.order:
             start = event.order[event.order.index(_PART) :]

@@ -10,11 +10,11 @@ changed to lower case, while the vocabulary has the words of this text as they a
 the script spells out an alphabet (`"ACGT"`) and the text is written in it, with 3 % or more of the letters in the other
 case: soft-masked sequences.
 
-Or a fifth of the words or more are not in it and become unknown in the run, and most of these begin as an entry that
-no text ever uses: the vocabulary has stems (`insulat`) and the text full words (`insulation`), or the other way round.
-Or most of the unknown words have the letters of an entry that no text uses, with other signs between them or without
-accents (`olive_oil` and `olive-oil`). Or the script changes text to lower case, the vocabulary has the words as they
-are written, and as many symbols of the run are unknown as that loses.
+Or a fifth of the words or more are not in it and become unknown in the run, and most of these begin as an entry that no
+text ever uses: the vocabulary has stems (`insulat`) and the text full words (`insulation`), or the other way round. Or
+most of the unknown words have the letters of an entry that no text uses, with other signs between them, without
+accents, or with accents as signs of their own (`olive_oil` and `olive-oil`; NFC and NFD). Or the script changes text to
+lower case, the vocabulary has the words as they are written, and as many symbols of the run are unknown as that loses.
 
 Why it hurts
 ------------
@@ -40,6 +40,7 @@ regard to case (it belongs to a different text); fewer than 200 words.
 """
 
 import re
+import unicodedata
 from typing import Final
 
 from trueloop.event import RunEnded, SequencesCounted, TablesRead, TokensCounted, VocabularyCompared
@@ -54,6 +55,9 @@ ALL: Final = 0.995
 KNOWN: Final = 0.8  # of the words: the vocabulary was made from this text as it is written
 LOST: Final = 0.15  # of the symbols of a run are unknown: the words that are not in the vocabulary get there
 LEAST_ROWS: Final = 32
+MANY: Final = 0.2  # of the entries are used by no text: more than a sample of the run leaves out
+ENOUGH: Final = 0.9  # of the entries that are used
+SPECIAL: Final = 2  # symbols: padding and unknown
 HALF_OF: Final = 0.5  # of the words that are not in the vocabulary, at least, are unknown in the run
 CASED: Final = 0.9  # of the words are known as written, where the script loses them in lower case
 AS_LOST: Final = (0.8, 1.25)  # the share of unknown symbols in the run, in shares of the words that lower case loses
@@ -81,12 +85,14 @@ class TextNotInVocabulary(Rule, code="DAT138", severity=Severity.WARNING):
         self._unknown = 0.0  # share of the symbols of a run
         self._common = 0.0  # share of the most frequent symbol where sequences are flat
         self._counted = False
+        self._different = 0  # symbols
         self._lost: list[VocabularyCompared] = []
 
     def on_sequences_counted(self, event: SequencesCounted) -> None:
         self._counted |= event.rows >= LEAST_ROWS
         if event.rows >= LEAST_ROWS and event.unknown is not None:
             self._unknown = max(self._unknown, event.unknown.share)
+        self._different = max(self._different, event.token_count)
 
     def on_tokens_counted(self, event: TokensCounted) -> None:
         if event.rows >= LEAST_ROWS:
@@ -130,20 +136,28 @@ class TextNotInVocabulary(Rule, code="DAT138", severity=Severity.WARNING):
         """Whether words in another form become unknown in the run; without a count, nothing may change their form."""
         if not event.spelled:
             return self._unknown >= LOST
-        if self._counted:
+        if self._unknown or (self._counted and not self._leaves_out(event)):
             return self._unknown >= HALF_OF * (1 - event.known)
         return not any(map(_RESPELLS.search, _sources(event)))
+
+    def _leaves_out(self, event: VocabularyCompared) -> bool:
+        """Whether the run has nearly as many different symbols as the text has entries, and not those of another
+        spelling too: which id stands for unknown words is not known in every script."""
+        used = event.entries * (1 - event.unused)
+        return event.unused >= MANY and ENOUGH * used <= self._different <= used + SPECIAL
 
     def _of_forms(self, event: VocabularyCompared) -> Finding:
         how = "have the letters of an entry" if event.spelled else "begin as an entry"
         run = f" In the run, {self._unknown:.0%} of the symbols are unknown." if self._unknown else ""
+        composed = {unicodedata.normalize("NFC", word) for word in (event.example, event.entry)}
+        marks = " (they look alike: one has accents as signs of their own, NFD)" if len(composed) == 1 else ""
         form = "spelling of the vocabulary" if event.spelled else "form of the vocabulary (the same stemmer)"
         return self.finding(
             event,
             f"{1 - event.known:.0%} of the words of `{event.file}` are not in the {event.entries:,} entries of "
             f"`{event.vocabulary}`, and {event.follow:.0%} of these {how} that no text uses "
             f"({event.unused:.0%} of the entries are unused): the text has {event.example!r}, the vocabulary "
-            f"{event.entry!r}.{run}",
+            f"{event.entry!r}{marks}.{run}",
             fix=f"Make the vocabulary again from this text, or bring the words into the {form} when they are read.",
             evidence={"vocabulary": event.vocabulary, "text": event.file, "known": round(event.known, 3),
                       "unused entries": round(event.unused, 3), "unknown in the run": round(self._unknown, 3)},
