@@ -19,7 +19,7 @@ class StateReused(Event):
     taken_step: int
     shared: int
     tensors: int
-    kept_by: Literal["state_dict", "detach"] = "state_dict"
+    kept_by: Literal["state_dict", "detach", "numpy"] = "state_dict"
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,16 +82,22 @@ class GradientsErased(Event):
     erased: int
     kept: int
     assigned: bool  # the script assigns to `.grad` what `torch.autograd.grad` returns
+    dropped: bool = (
+        False  # what one line of `torch.autograd.grad` returned: the last was used, the others not even read
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class GradientsNotCleared(Event):
     """Leaves that no optimizer holds, and that the script itself updates: at several backward calls in a row, their
-    gradients were still those of the call before. `place`: these backward calls."""
+    gradients were still those of the call before. `place`: these backward calls. Or `sums`: tensors that the
+    script adds gradients to, and assigns to `.grad`, still held the gradients of the step before; `place`: where it
+    adds."""
 
-    backwards: int
+    backwards: int  # or steps
     leaves: int
     shape: tuple[int, ...]  # of the first
+    sums: bool = False
 
 
 @dataclass(frozen=True, slots=True)

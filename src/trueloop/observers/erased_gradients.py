@@ -1,5 +1,6 @@
 """Gradients that are gone before any step has used them: one backward computed them, and they were cleared before the
-next backward of the same step; or the script assigned them to `.grad`, and then other gradients over them.
+next backward of the same step; or the script assigned them to `.grad`, and then other gradients over them; or
+`torch.autograd.grad` returned them, and nothing kept them.
 
 Seen in recorded steps only, where operations show whether anything has read these gradients. Gradients that something
 keeps, that reached other tensors than the parameters of one optimizer, or whose loss is a term of the next one, were
@@ -52,9 +53,11 @@ class ErasedGradientsObserver(Observer):
 
     def prepare(self) -> None:
         self._on = False
+        self._choosing: set[Place | None] = set()  # lines of `torch.autograd.grad` whose last result is not always used
         self._start()
 
     def _start(self) -> None:
+        self._returned: list[_Gradients] = []  # by `torch.autograd.grad`
         self._known: list[_Gradients] = []
         self._leaves: set[int] = set()  # of the backward under way
         self._taken: Place | None = None  # the latest call of `torch.autograd.grad`
@@ -73,9 +76,11 @@ class ErasedGradientsObserver(Observer):
             return
         if call.name == "__set__" and len(call.args) == 2 and isinstance(call.args[0], torch.nn.Parameter):
             self._set = call.place
-        elif self._known and call.name not in _CLEARING:
+        elif call.name == "grad":
+            self._add_returned(call)
+        elif (self._known or self._returned) and call.name not in _CLEARING:
             for tensor in tensors_in((call.args, call.kwargs), 512):
-                for gradients in self._known:
+                for gradients in (*self._known, *self._returned):
                     ref = gradients.ids.get(id(tensor))
                     gradients.seen |= ref is not None and ref() is tensor
 
@@ -113,6 +118,7 @@ class ErasedGradientsObserver(Observer):
             return
         self._find_assigned()
         number = self.objects.optimizer(call.optimizer).number
+        self._judge_returned(call, number)
         own = [gradients for gradients in self._known if gradients.optimizer == number]
         for gradients in own:
             if gradients.assigned:
@@ -144,6 +150,33 @@ class ErasedGradientsObserver(Observer):
         ids = {id(g): weakref.ref(g) for _, g in found}
         self._known.append(_Gradients(number, place, assigned, pairs, ids, _versions(pairs)))
         return self._known[-1]
+
+    def _add_returned(self, call: OperationCall) -> None:
+        """What a call returned for the parameters of one optimizer."""
+        inputs, results = (list(tensors_in(value)) for value in (call.args[1], call.output))
+        if len(inputs) != len(results) or not inputs or call.kwargs.get("create_graph"):
+            return
+        ids = {id(tensor) for tensor in inputs}
+        for known, _ in self.objects.living_optimizers():
+            if ids <= known.ids:
+                pairs = [(weakref.ref(p), weakref.ref(g)) for p, g in zip(inputs, results, strict=True)]
+                found = {id(gradient): weakref.ref(gradient) for gradient in results}
+                self._returned.append(_Gradients(known.number, call.place, True, pairs, found, _versions(pairs)))
+
+    def _judge_returned(self, call: StepCall, number: int) -> None:
+        """Of several results of one line: the step uses the last, and the others are gone and were never read."""
+        own = [gradients for gradients in self._returned if gradients.optimizer == number]
+        last = own[-1] if own else None
+        self._returned = []
+        if last is None:
+            return
+        earlier = [g for g in own[:-1] if g.place == last.place]
+        used = [g for g in (*earlier, last) if g.seen or any(ref() is not None for _, ref in g.pairs)]
+        if len(used) != 1 or used[0] is not last or any(g.weights != _versions(g.pairs) for g in earlier):
+            self._choosing.add(last.place)
+        elif earlier and last.place not in self._choosing:
+            self.emit(GradientsErased, last.place, number, type(call.optimizer).__name__, last.place, len(earlier), 1,
+                      True, True)  # fmt: skip
 
     def _judge(self, gradients: _Gradients) -> None:
         """Are they gone, and did nothing use them?"""

@@ -103,7 +103,7 @@ class StoredOutputsObserver(Observer):
 
     def run_ended(self, _: RunEnd) -> None:
         if self._left:
-            self._left = 0
+            self._left, self._on = 0, False  # a step that the run's end cut off is not read
             self._report()
 
     def _report(self) -> None:

@@ -105,10 +105,11 @@ class DetachCall(NamedTuple):
 
 
 class WeightDetached(NamedTuple):
-    """The user detached a trained parameter, or a value of a state dict; the first ones of a line in each step."""
+    """The user detached a trained parameter or a value of a state dict, or called `numpy()` on a tensor that is not
+    trained; the first ones of a line in each step."""
 
     tensor: Tensor
-    alias: Tensor  # the result, which shares its memory
+    alias: Any  # the result, a tensor or an array, which shares its memory
     place: Place
 
 

@@ -1,4 +1,5 @@
-"""Patches detach and copy_: weights that the user's line detaches, which copies nothing, and how the result is used.
+"""Patches detach, numpy and copy_: weights that the user's line detaches, which copies nothing, and how the result is
+used.
 
 Publishes even while the bus sleeps: the best weights are kept, and put back, on few steps of a run.
 """
@@ -32,14 +33,16 @@ class WeightAliasTap(Tap):
         """By line: the latest step, and how many weights it has detached in it."""
 
     def install(self) -> None:
-        self.patches = [Patch(Tensor, "detach", self._wrap_detach), Patch(Tensor, "copy_", self._wrap_copy)]
+        self.patches = [Patch(Tensor, name, self._wrap) for name in ("detach", "numpy")]
+        self.patches.append(Patch(Tensor, "copy_", self._wrap_copy))
 
-    def _wrap_detach(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
         bus, kept, seen = self.bus, self._kept, self._seen
+        of_arrays = original.__name__ == "numpy"
 
         def detach(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
             alias = original(tensor, *args, **kwargs)
-            if is_foreign(bus) or tensor.grad_fn is not None or alias.__class__ is not Tensor:
+            if is_foreign(bus) or tensor.grad_fn is not None or not (of_arrays or alias.__class__ is Tensor):
                 return alias
             if tensor.requires_grad is not (tensor.__class__ is nn.Parameter):
                 return alias  # neither a weight that is trained nor the value of a state dict
@@ -49,8 +52,9 @@ class WeightAliasTap(Tap):
             count = count if step == bus.step else 0
             if count < SAMPLE and is_users(caller.f_code.co_filename):
                 seen[line] = (bus.step, count + 1)
-                key = id(alias)
-                kept[key] = weakref.ref(alias, lambda _: kept.pop(key, None))
+                if not of_arrays:
+                    key = id(alias)
+                    kept[key] = weakref.ref(alias, lambda _: kept.pop(key, None))
                 bus.publish("weight_detached", WeightDetached(tensor, alias, place_in(caller)))
             return alias
 

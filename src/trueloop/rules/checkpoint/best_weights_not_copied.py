@@ -4,15 +4,16 @@ What it sees
 ------------
 A `state_dict()` that is kept in a variable and then loaded into its model, or saved, after further optimizer steps,
 while its tensors still share memory with the model. Weights that are kept by `detach()`, with or without `.cpu()` on
-the CPU, and then loaded or copied (`copy_`) into themselves after further optimizer steps. Or several results of one
-`state_dict()` line that are kept at a time, for an average of clients or of checkpoints, although they are one and the
-same memory. Copies, clones and files are not affected.
+the CPU, or by `numpy()`, and then loaded or copied (`copy_`) into themselves after further optimizer steps. A state
+that was kept while other weights were loaded for a measurement, and then loaded back into itself. Or several results of
+one `state_dict()` line that are kept at a time, for an average of clients or of checkpoints, although they are one and
+the same memory. Copies, clones and files are not affected.
 
 Why it hurts
 ------------
-`state_dict()` and `detach()` do not copy. The "best" weights change with every step, so loading them changes nothing,
-and the file named best contains the last weights: the result is that of the last epoch, however much worse it was. The
-average of states that share one memory is the last of them.
+`state_dict()`, `detach()` and `numpy()` do not copy. The "best" weights change with every step, so loading them changes
+nothing, and the file named best contains the last weights: the result is that of the last epoch, however much worse it
+was. The average of states that share one memory is the last of them.
 
 Evidence
 --------
@@ -23,6 +24,7 @@ Use instead
 -----------
     best = copy.deepcopy(model.state_dict())
     best = {name: p.detach().clone() for name, p in model.named_parameters()}
+    best = {name: value.numpy().copy() for name, value in model.state_dict().items()}
 
 When it is fine
 ---------------
@@ -47,16 +49,19 @@ class BestWeightsNotCopied(Rule, code="CKP104", severity=Severity.ERROR):
     applies_after = (Stepped,)
 
     def on_state_reused(self, event: StateReused) -> Findings:
-        if event.kept_by == "detach":
+        if event.kept_by != "state_dict":
             yield self._detached(event)
             return
         used = "loaded" if event.use == "load" else "saved"
         shared = "all" if event.shared >= event.tensors else f"{event.shared} of"
         steps = event.step - event.taken_step
+        cause = (
+            f"had changed in {plural(steps, 'step')}" if steps else "were overwritten when other weights were loaded"
+        )
         yield self.finding(
             event,
             f"`state_dict()` of step {event.taken_step} was {used} at step {event.step}, but {shared} its "
-            f"{event.tensors} tensors share memory with the model and had changed in {plural(steps, 'step')}.",
+            f"{event.tensors} tensors share memory with the model and {cause}.",
             fix="Keep a copy: `copy.deepcopy(model.state_dict())`.",
             evidence=facts(
                 event, "taken_at_step=taken_step used_at_step=step used_at=use_place use shared_tensors=shared tensors"
@@ -65,16 +70,17 @@ class BestWeightsNotCopied(Rule, code="CKP104", severity=Severity.ERROR):
         )
 
     def _detached(self, event: StateReused) -> Finding:
+        copied = "p.numpy().copy()" if event.kept_by == "numpy" else "p.detach().clone()"
         used = "copied back" if event.use == "copy" else "loaded"
         steps = event.step - event.taken_step
         return self.finding(
             event,
-            f"The weights kept by `detach()` at step {event.taken_step} were {used} at step {event.step}"
+            f"The weights kept by `{event.kept_by}()` at step {event.taken_step} were {used} at step {event.step}"
             f"{on_line(event.use_place, event.place)}, but they share memory with the model and had changed in "
             f"{plural(steps, 'step')}: nothing was restored.",
-            fix="Keep a copy: `p.detach().clone()`.",
+            fix=f"Keep a copy: `{copied}`.",
             evidence=facts(event, "taken_at_step=taken_step used_at=use_place use shared_tensors=shared tensors"),
-            diff=_cloned(event.place),
+            diff=_cloned(event.place) if event.kept_by == "detach" else "",
         )
 
     def on_states_kept(self, event: StatesKept) -> Findings:

@@ -4,7 +4,9 @@ What it sees
 ------------
 Between two steps of an optimizer, `backward()` ran and nothing cleared the gradients it added to. Every way to clear
 them counts: `optimizer.zero_grad()`, `model.zero_grad()`, `p.grad = None`, `p.grad.zero_()`. The same without an
-optimizer, where the script updates its tensors itself: their gradients are still those of the `backward()` before.
+optimizer, where the script updates its tensors itself: their gradients are still those of the `backward()` before. Or
+the script adds what `torch.autograd.grad` returns to sums of its own, assigns these to `.grad`, and nothing but such
+additions changes them between two steps.
 
 Why it hurts
 ------------
@@ -26,8 +28,8 @@ When it is fine
 ---------------
 Not reported: gradient accumulation (several backwards per step) that clears the gradients before the next window;
 gradients that another optimizer's backward leaves behind and that are cleared before use (GANs); closures that clear
-inside the step (LBFGS). Without an optimizer: gradients that the script changes (a momentum), and several backwards
-between two updates.
+inside the step (LBFGS); sums that decay (a momentum), or from which something is subtracted. Without an optimizer:
+gradients that the script changes (a momentum), and several backwards between two updates.
 """
 
 import ast
@@ -69,6 +71,16 @@ class GradientsNeverCleared(Rule, code="GRD101", severity=Severity.ERROR):
         )
 
     def on_gradients_not_cleared(self, event: GradientsNotCleared) -> Findings:
+        if event.sums:
+            yield self.finding(
+                event,
+                f"The sums of gradients that this line adds to still held those of the step before, in "
+                f"{event.backwards} steps: nothing cleared them after the step.",
+                fix="Call `zero_()` on each of them after `optimizer.step()`. `zero_grad()` sets `p.grad` to None, and "
+                "leaves the tensor that it was as it is.",
+                evidence={"steps": event.backwards, "tensors": event.leaves, "shape": event.shape},
+            )
+            return
         bare = _named_only(event.place)
         line = "" if bare is None else f" Line {bare.line} names the method without calling it: `()` is missing."
         yield self.finding(

@@ -5,7 +5,7 @@ What it sees
 One line calls `backward()` several times per optimizer step. Before each call but the last, the gradients of the one
 before were cleared, and nothing had used them: no optimizer stepped, and no weight changed. Or each micro-batch assigns
 what `torch.autograd.grad` returned to `.grad` (`p.grad = g`), over the gradients of the one before, which nothing had
-read.
+read. Or a loop calls `torch.autograd.grad` several times per step, and only the result of its last call is ever read.
 
 Why it hurts
 ------------
@@ -28,7 +28,8 @@ When it is fine
 ---------------
 Not reported: gradients from another line than the gradients of the step (adversarial examples, a discriminator's loss),
 gradients that your code combines and assigns itself (per-sample clipping, multi-task projection), gradients that
-changed a weight in between (SAM, inner loops), closures, and steps that are skipped now and then (a non-finite loss).
+changed a weight in between (SAM, inner loops), results of which a loop keeps those of one batch by its loss, closures,
+and steps that are skipped now and then (a non-finite loss).
 """
 
 from collections import Counter
@@ -43,6 +44,7 @@ __all__ = ["MicroBatchGradientsDiscarded"]
 
 STEPS: Final = 5
 SHARE: Final = 0.8  # of the steps
+DROPPED: Final = 4  # the same where results are dropped: a loop may keep the gradients of one batch, by its loss
 SAMPLED: Final = 2  # recorded steps that must show that assigned gradients are lost
 
 
@@ -75,6 +77,9 @@ class MicroBatchGradientsDiscarded(Rule, code="GRD115", severity=Severity.ERROR)
         )
 
     def on_gradients_erased(self, event: GradientsErased) -> Findings:
+        if event.dropped:
+            yield from self._dropped(event)
+            return
         if not event.assigned or event.place != event.used or self.count("assigned", event.place) != SAMPLED:
             return
         yield self.finding(
@@ -83,6 +88,25 @@ class MicroBatchGradientsDiscarded(Rule, code="GRD115", severity=Severity.ERROR)
             "assigns to `.grad` over those of the micro-batch before, which nothing has used.",
             fix="Add them: `p.grad += g`, with `p.grad = torch.zeros_like(p)` once per step.",
             evidence={"optimizer": event.name, "kept": event.kept, "erased": event.erased, "sampled_steps": SAMPLED},
+        )
+
+    def _dropped(self, event: GradientsErased) -> Findings:
+        """Reported from a loop only: a function that returns loss and gradients may be called for the loss."""
+        where = event.place
+        if where is None or self.count("dropped", where) != DROPPED:
+            return
+        source = source_of(where.path)
+        statement = source.statement(where.line)
+        inside = source.enclosing_function(where.line)
+        loop = None if statement is None else next(iter(loops_around(source, statement)), None)
+        if loop is None or source.enclosing_function(loop.lineno) is not inside:
+            return
+        yield self.finding(
+            event,
+            f"{event.name} uses the gradients of {event.kept} of {event.erased + event.kept} calls of "
+            "`torch.autograd.grad` on this line: nothing reads what the others returned.",
+            fix="Add them: `sums = [s + g for s, g in zip(sums, gradients)]`.",
+            evidence={"optimizer": event.name, "kept": event.kept, "erased": event.erased, "sampled_steps": DROPPED},
         )
 
 
