@@ -144,6 +144,7 @@ class BatchIndependenceTested(Event):
     repeat: float  # the same with nothing replaced
     layer: str  # the layer in which samples mix, with its class; empty: not found
     defined: Place | None  # the line in the model that mixes them; else where the layer or class is defined
+    normalized: bool = False  # values there sum to 1 over the samples
 
 
 @dataclass(frozen=True, slots=True)

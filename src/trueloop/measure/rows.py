@@ -6,9 +6,10 @@ from typing import Final
 import torch
 from torch import Tensor
 
-__all__ = ["STRETCH", "as_series", "digests", "later_windows", "stretches", "uniform_batches"]
+__all__ = ["STRETCH", "as_features", "digests", "later_windows", "stretches", "uniform_batches"]
 
 STRETCH: Final = 4  # numbers in a row
+FEATURES: Final = 8  # of a row that are read, evenly spread
 SHORTEST: Final = 16  # numbers in a window that is compared by values
 SHIFTS: Final = 256
 CLOSE: Final = 0.005  # mean squared difference of two stretches, as a share of their variance
@@ -59,23 +60,32 @@ def _factors(count: int) -> Tensor:
 
 
 def stretches(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """For each row of [rows, time] or [rows, time, features]: digests of every four numbers in a row of the first
-    feature (0: fewer than three are different), and the last four numbers. Empty for short rows."""
-    series = as_series(rows.detach())
+    """For each row of [rows, time] or [rows, time, features]: digests of every four steps (0: fewer than three numbers
+    of the first feature are different), and the last four numbers of the first feature. Empty for short rows.
+
+    All features count: a tide, or the time of day, comes back at other times. A feature that is equal in all rows tells
+    the position in the window, and does not count."""
+    features = as_features(rows.detach())
+    series = features[:, :, 0]
     if series.shape[1] < 2 * STRETCH:
         return torch.empty(0, 1, dtype=torch.int64), series[:0]
     pieces = series.unfold(1, STRETCH, 1)
     ordered = pieces.sort(2).values
     varied = ((ordered[:, :, 1:] != ordered[:, :, :-1]).sum(2) >= 2) & pieces.isfinite().all(2)
-    found = _mixed(pieces.reshape(-1, STRETCH)).reshape(pieces.shape[:2])
+    if features.shape[2] > 1:
+        positions = (features == features[:1]).flatten(0, 1).all(0)
+        counted = features if len(rows) == 1 else features.masked_fill(positions, 0)
+        pieces = counted.unfold(1, STRETCH, 1).flatten(2)
+    found = _mixed(pieces.flatten(0, 1)).reshape(varied.shape)
     return found * varied, series[:, -STRETCH:]
 
 
-def as_series(rows: Tensor) -> Tensor:
-    """[rows, time]: of [rows, time, features] the first feature, of [rows, channels, time] the first channel."""
+def as_features(rows: Tensor) -> Tensor:
+    """[rows, time, features] of [rows, time], of [rows, channels, time] and of itself: the first feature and others."""
     if rows.ndim == 2:
-        return rows
-    return rows[:, 0] if rows.shape[2] > 2 * rows.shape[1] else rows[:, :, 0]
+        return rows[:, :, None]
+    features = rows.transpose(1, 2) if rows.shape[2] > 2 * rows.shape[1] else rows
+    return features[:, :, :: -(-features.shape[2] // FEATURES)]
 
 
 def later_windows(rows: Tensor, others: Tensor) -> int:
@@ -89,19 +99,30 @@ def later_windows(rows: Tensor, others: Tensor) -> int:
     width = rows.shape[1]
     if width < SHORTEST or len(others) < 2:
         return 0
-    rows, others = rows.double(), others.double()
-    if _has_code(torch.cat([rows, others])):
+    rows, others = _standardized(rows.double(), others.double())
+    if _has_code(torch.cat([rows, others])[:, :, 0]):
         return 0
-    unshifted = _distances(rows, others)
-    near = torch.where(unshifted > 0, unshifted, torch.inf).amin(1) / width
+    unshifted = _distances(rows.flatten(1), others.flatten(1))
+    near = torch.where(unshifted > 0, unshifted, torch.inf).amin(1) / rows[0].numel()
     most = 0
     for shift in range(1, min(SHIFTS, width - max(SHORTEST // 2, width // 4)) + 1):
-        ends, starts = rows[:, shift:], others[:, :-shift]
+        ends, starts = rows[:, shift:].flatten(1), others[:, :-shift].flatten(1)
         found, nearest = (_distances(ends, starts) / ends.shape[1]).min(1)
         close = (found < CLOSE * ends.var(1)) & (found < CLOSER * near)
         if int(close.sum()) > max(most, PAIRS):
             most = max(most, _equal_pairs(ends[close], starts[nearest[close]], found[close]))
     return most
+
+
+def _standardized(rows: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
+    """Features of one size, without those that tell nothing, or only the position in the window. The first one stays
+    as it is."""
+    first = others[:, :, :1]
+    spread = others.std(0).mean(0) / first.std(0).mean().clamp_min(torch.finfo(first.dtype).tiny)
+    kept = (spread > 0) & spread.isfinite()
+    kept[0] = True
+    spread[0] = 1
+    return rows[:, :, kept] / spread[kept], others[:, :, kept] / spread[kept]
 
 
 def _equal_pairs(rows: Tensor, others: Tensor, distances: Tensor) -> int:

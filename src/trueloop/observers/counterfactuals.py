@@ -37,7 +37,7 @@ CHANCES: Final = 6  # calls after the first step in which a test may happen
 LARGEST: Final = 2**20  # elements of an input that are kept until the loss is computed
 WORTH_A_TRACE: Final = 1e-4  # relative change from which the operation that causes it is searched
 
-_Proof = Literal["", "weak", "targets", "loader"]
+_Proof = Literal["", "weak", "several", "targets", "loader"]
 SHIFTS: Final = (1, 0, 2)
 _STATISTICS: Final = ("mean", "var", "std", "var_mean", "std_mean", "batch_norm", "native_batch_norm", "instance_norm")
 """Statistics over the batch mix samples on purpose."""
@@ -49,7 +49,9 @@ class _Case:
     def __init__(self) -> None:
         self.looks = 0
         self.chances = CHANCES
-        self.proof: _Proof = ""  # why dimension 0 counts samples; weak: only a softmax over it is a sure mistake
+        self.proof: _Proof = (
+            ""  # why dimension 0 counts samples; weak, several: only a softmax over it is a sure mistake
+        )
         self.time: int | None = None  # the dimension of the input along which the targets are shifted
         self.shifted = 0  # index of that input tensor
         self.shift = 1  # by how many positions
@@ -92,8 +94,10 @@ class CounterfactualsObserver(Observer):
         case.outputs = []
         case.copies = [t.detach().clone() for t in _inputs(call) if t.numel() <= LARGEST] if case.looks < LOOKS else []
         same = len(before) == len(case.inputs) and all(a() is b() for a, b in zip(before, case.inputs, strict=True))
-        if same and case.proof == "targets":
-            case.proof = "weak"  # the same tensors as in the call before: all data at once, perhaps a graph
+        if same and case.proof in ("targets", "several"):
+            case.proof = (
+                "weak" if len(case.inputs) == 1 else ""
+            )  # the same tensors as in the call before: all data at once, perhaps a graph
         self._began = perf_counter()
 
     def module_call_ended(self, call: ModuleCall) -> None:
@@ -226,7 +230,8 @@ class CounterfactualsObserver(Observer):
             return
         where = (meeting.layer if meeting else "", _where(meeting, unwrapped(call.module)))
         changes = (change, _distance(first, again))
-        self.emit(BatchIndependenceTested, call.place, of.number, of.name, size, *changes, *where)
+        normalized = meeting is not None and meeting.over_first
+        self.emit(BatchIndependenceTested, call.place, of.number, of.name, size, *changes, *where, normalized)
 
     def _test_future(self, call: ModuleCall, known: KnownModel, case: _Case, time: int) -> None:
         inputs = _inputs(call)
@@ -361,7 +366,9 @@ def _proof_by_targets(inputs: list[Tensor], loss: LossCall) -> _Proof:
     """One target per sample. Sure if a sample has more than one dimension: then a row is neither a word nor a node."""
     given, scores, target = inputs[0], loss.input, loss.target
     size = given.shape[0] if given.dim() else 0
-    if len(inputs) > 1 or size < FEWEST or scores.dim() == 0 or scores.shape[0] != size:
+    if any(t.dim() == 0 or t.shape[0] != size or size in t.shape[1:] for t in inputs[1:]):
+        return ""  # a graph and its edges, or a table of all pairs
+    if size < FEWEST or scores.dim() == 0 or scores.shape[0] != size:
         return ""
     if target.numel() != size or target.shape[0] != size:
         return ""
@@ -370,6 +377,8 @@ def _proof_by_targets(inputs: list[Tensor], loss: LossCall) -> _Proof:
     ):
         return ""
     inside = given.dim() > 3 or (given.dim() == 3 and given.shape[1] > 1)
+    if len(inputs) > 1:
+        return "several" if inside else ""
     return "targets" if inside else "weak"
 
 
@@ -390,7 +399,9 @@ def _is_a_mistake(meeting: MixingPoint, proof: _Proof, output: tuple[int, ...]) 
     if proof == "loader":
         return True
     if proof == "weak":  # rows may be words or nodes, which may attend to each other, but not class by class
-        return meeting.over_first and meeting.shape == output and output[-1] > 1
+        return meeting.over_first and (meeting.inside or (meeting.shape == output and output[-1] > 1))
+    if proof == "several":  # inputs of each sample, such as a mask of its positions
+        return meeting.over_first
     inside = len(meeting.given) == 3 and meeting.given[1] > 1
     mixed_up = (meeting.operation in RECURRENT or meeting.operation in ATTENTION) and inside
     return meeting.over_first or mixed_up or meeting.operation in RESHAPES

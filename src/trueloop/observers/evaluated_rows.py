@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from trueloop.event import Place, RowsCompared
 from trueloop.measure.folds import Folds
 from trueloop.measure.parameters import fingerprint
-from trueloop.measure.rows import as_series, digests, later_windows, stretches
+from trueloop.measure.rows import as_features, digests, later_windows, stretches
 from trueloop.measure.tensors import evenly_spaced, is_plain, is_readable, on_host
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import ModuleCall, RunEnd, tensors_in
@@ -330,10 +330,10 @@ def _train(trained: _Trained, tensors: list[Tensor]) -> None:
     if len(trained.levels) <= FEW_LEVELS:
         trained.levels.update(tensors[0].detach().reshape(-1)[:2048].tolist())
     if trained.kept < MOST_KEPT and (sample := _series(tensors[0], WINDOW_ROWS)) is not None:
-        sample = as_series(sample)
-        if not trained.sample or sample.shape[1] == trained.sample[0].shape[1]:
+        sample = as_features(sample)
+        if not trained.sample or sample.shape[1:] == trained.sample[0].shape[1:]:
             trained.sample.append(sample)
-        trained.kept += sample.numel()
+        trained.kept += sample[:, :, 0].numel()
     if _is_series(tensors[0]) and len(trained.levels) > PIXEL_LEVELS and trained.stretches < MOST_STRETCHES:
         pieces = stretches(tensors[0][:WINDOW_ROWS])[0][:, :-1]
         trained.inner.append(pieces[pieces != 0])
@@ -355,10 +355,10 @@ def _late_windows(line: _Evaluated, trained: _Trained) -> tuple[int, int]:
     if line.sample is None or not trained.sample or trained.seen >= MOST_DIGESTS:
         return 0, 0
     new = [digest not in trained.digests for digest in digests(line.sample)]
-    rows, others = as_series(line.sample[new]), torch.cat(trained.sample)
-    if len(rows) < len(new) / 2 or rows.shape[1] != others.shape[1] or not bool(rows.isfinite().all()):
+    rows, others = as_features(line.sample[new]), torch.cat(trained.sample)
+    if len(rows) < len(new) / 2 or rows.shape[1:] != others.shape[1:] or not bool(rows.isfinite().all()):
         return 0, 0  # the score of the training set
-    return len(rows), later_windows(rows, others[others.isfinite().all(1)])
+    return len(rows), later_windows(rows, others[others.isfinite().flatten(1).all(1)])
 
 
 def _is_series(tensor: Any) -> bool:

@@ -114,6 +114,7 @@ class PaddedPositionsObserver(Observer):
                 self._states |= {id(each): weakref.ref(each) for each in states}
             return
         step = _step_read(first, call.args[1], ends) if call.name == "__getitem__" else None
+        step = _step_gathered(first, call, ends) if call.name == "gather" else step
         last = step == ends.positions - 1
         if step is not None and not last:
             self._walked.add(id(first))
@@ -162,6 +163,10 @@ def _step_read(tensor: Tensor, index: Any, ends: _Ends) -> int | None:
         return None
     if tuple(tensor.shape[:2]) == (ends.rows, ends.positions) and len(chosen) > 1 and chosen[0] == whole:
         step, rest = chosen[1], chosen[2:]
+    elif _is_channels_first(tensor, ends) and len(chosen) > 1:
+        step, rest = chosen[-1], chosen[:-1]
+        if len(chosen) < 3 and chosen[0] is not ...:
+            return None
     elif tuple(tensor.shape[:2]) == (ends.positions, ends.rows):
         step, rest = chosen[0], chosen[1:]
     else:
@@ -169,6 +174,24 @@ def _step_read(tensor: Tensor, index: Any, ends: _Ends) -> int | None:
     if not isinstance(step, int) or any(part not in (whole, ...) for part in rest):
         return None
     return step % ends.positions
+
+
+def _is_channels_first(tensor: Tensor, ends: _Ends) -> bool:
+    """[rows, channels, positions] of a convolution."""
+    rows, channels, positions = tensor.shape if tensor.ndim == 3 else (0, 0, 0)
+    return (rows, positions) == (ends.rows, ends.positions) and channels != positions
+
+
+def _step_gathered(tensor: Tensor, call: OperationCall, ends: _Ends) -> int | None:
+    """The number of the one step that `output.gather(1, index)` reads of all rows."""
+    given = dict(zip(("input", "dim", "index"), call.args, strict=False)) | dict(call.kwargs)
+    dim, index = given.get("dim"), given.get("index")
+    if not isinstance(dim, int) or not is_plain(index) or not is_readable(index) or not 0 < index.numel() <= MOST:
+        return None
+    if tensor.ndim != 3 or len(tensor) != ends.rows or not dim % 3 or tensor.shape[dim] != ends.positions:
+        return None
+    low, high = index.detach().aminmax()
+    return int(high) if index.shape[dim] == 1 and int(low) == int(high) else None
 
 
 def _ends(tensor: Tensor) -> _Ends | None:

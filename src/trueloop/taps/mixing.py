@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from trueloop.event import Place
+from trueloop.event.operation_names import CONVOLUTIONS
 from trueloop.taps.calls import tensors_in
 from trueloop.taps.place import is_users, place_in
 from trueloop.taps.replay_copy import Inputs, ReplayCopy, Trace
@@ -24,6 +25,8 @@ __all__ = ["MixingPoint", "Summaries", "changed", "find_future_leak", "find_samp
 
 RECORDED: Final = 128 * 2**20  # Limit for intermediate values of one comparison, in bytes
 SAME: Final = 1e-5  # Relative to the largest value: a smaller difference is rounding
+ONE: Final = 1e-3  # A sum that is no farther from 1 than this is 1: `/ (total + 1e-8)`
+SHARED: Final = 0.5  # Of the columns sum to 1; others are masked in all samples
 _REARRANGING: Final = frozenset(
     {"view", "reshape", "flatten", "unflatten", "transpose", "permute", "swapaxes", "movedim", "t", "flip", "roll",
     "view_as", "resize"}
@@ -41,7 +44,8 @@ class MixingPoint(NamedTuple):
     place: Place | None  # The user's line inside the model, or None
     shape: tuple[int, ...]  # Of the output
     given: tuple[int, ...]  # Shape of the first input tensor
-    over_first: bool  # A softmax over dimension 0
+    over_first: bool  # A softmax over dimension 0, or values that sum to 1 over it
+    inside: bool = False  # A convolution ran along the rows of the input: these have positions
 
 
 @dataclass(slots=True)
@@ -140,14 +144,40 @@ def find_sample_mixing(
     by_others, by_own = Comparison(recording), Comparison(recording)
     replay.run(others, by_others)
     replay.run(own, by_own)
-    rearranged: MixingPoint | None = None
+    inside = any(_runs_along_rows(step, samples) for step in recording.steps)
+    found = rearranged = None
     for step, theirs, its in zip(recording.steps, by_others.masks, by_own.masks, strict=False):
         if bool((theirs & its).any()):
-            return rearranged or step.point
+            if found is None:
+                found = rearranged or step.point
+                square = samples in found.shape[1:]  # scores of all pairs, such as edges of a graph
+                found = found._replace(inside=inside, over_first=found.over_first and not square)
+            if _sums_to_one_over_first(step.made, samples):  # also a softmax that is written as several operations
+                return step.point._replace(over_first=True, inside=inside)
         moved = theirs.dim() > 0 and theirs.shape[0] == samples and bool(theirs[kept].any())
         if moved and step.point.operation in _REARRANGING:
             rearranged = step.point
-    return rearranged
+    return found or rearranged
+
+
+def _runs_along_rows(step: _Step, samples: int) -> bool:
+    """A convolution of a batch: `conv1d` of [batch, channels, positions]."""
+    name, made = step.point.operation, step.made
+    return name in CONVOLUTIONS and made.dim() == 2 + int(name[-2]) and made.shape[0] == samples
+
+
+def _sums_to_one_over_first(made: Tensor, samples: int) -> bool:
+    """Are these shares, or their logarithms, of each sample in a whole, position by position?"""
+    if made.dim() < 2 or made.shape[0] != samples or samples in made.shape[1:] or not made.is_floating_point():
+        return False
+    shares = made.double().flatten(1)
+    shares = shares.exp() if bool((shares <= 0).all()) else shares
+    if shares.shape[1] < 2 or bool((shares < 0).any()) or not bool(shares.isfinite().all()):
+        return False
+    totals = shares.sum(0)
+    whole = (totals - 1).abs() < ONE
+    between = bool(((shares > ONE) & (shares < 1 - ONE)).any())
+    return between and bool((whole | (totals == 0)).all()) and float(whole.double().mean()) >= SHARED
 
 
 def find_future_leak(twin: ReplayCopy, plain: Inputs, later: Inputs, position: int, length: int) -> MixingPoint | None:

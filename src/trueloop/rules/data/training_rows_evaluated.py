@@ -31,7 +31,8 @@ Not reported: a score on training rows only, unless they are named validation or
 training set of which some rows were not drawn yet (the gallery of a nearest-neighbor search); one function that scores
 both sets, batch by batch; rows that are evaluated first and trained on later; targets that a model computes for its own
 training (Q-learning); folds whose weights are reset before each of them; the past of a validation window, if its last
-steps are new; rows with few distinct values, which are equal by chance.
+steps are new in one of their features (the tide and the time of day come back); rows with few distinct values, which
+are equal by chance.
 """
 
 from typing import Final

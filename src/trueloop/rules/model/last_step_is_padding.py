@@ -3,7 +3,8 @@
 What it sees
 ------------
 In recorded training steps, the input of a model has rows of different lengths, filled at their ends with one token or
-with zeros. The model takes `output[:, -1]`, or the last state of a recurrent layer that was not given the lengths.
+with zeros. The model takes `output[:, -1]`, or `output[:, :, -1]` of a convolution, or gathers the last step of every
+row, or takes the last state of a recurrent layer that was not given the lengths.
 
 Why it hurts
 ------------

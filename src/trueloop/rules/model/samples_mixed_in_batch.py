@@ -4,7 +4,8 @@ What it sees
 ------------
 A copy of the model runs again in eval mode with one sample of the batch kept and all others replaced. The output for
 the kept sample changes, although it is stable when nothing is replaced. The operation that first mixes the samples is
-located.
+located. A softmax is recognized by its values, which sum to 1 over the samples, whether it is a `softmax(dim=0)`, a
+`logsumexp(0)` that is subtracted, or a division by `sum(0)`; also beside a mask and other inputs of each sample.
 
 Why it hurts
 ------------
@@ -31,7 +32,7 @@ sets can allow it: `# trueloop: allow[samples-mixed-in-batch]`.
 """
 
 from trueloop.event import BatchIndependenceTested
-from trueloop.event.thresholds import BATCH_CHANGE, BATCH_REPEAT
+from trueloop.event.thresholds import BATCH_CHANGE, BATCH_CHANGE_NORMALIZED, BATCH_REPEAT
 from trueloop.rules.rule import Findings, Rule, Severity, facts
 
 __all__ = ["SamplesMixedInBatch"]
@@ -42,13 +43,14 @@ class SamplesMixedInBatch(Rule, code="MDL108", severity=Severity.ERROR):
     explained_by = ("future-leakage",)
 
     def on_batch_independence_tested(self, event: BatchIndependenceTested) -> Findings:
-        if event.change <= BATCH_CHANGE or event.repeat > BATCH_REPEAT:
+        least = BATCH_CHANGE_NORMALIZED if event.normalized else BATCH_CHANGE
+        if event.change <= least or event.repeat > BATCH_REPEAT:
             return
         where = f", in {event.layer}" if event.layer else ""
         yield self.finding(
             event,
             f"{event.name} mixes samples{where}: replacing the other {event.batch - 1} samples of the batch changes "
-            f"the output of the kept one by {event.change:.0%} of the spread.",
+            f"the output of the kept one by {event.change:.2%} of the spread.",
             fix="Use `softmax(..., dim=-1)`, transpose before `view`, and `batch_first=True` for [batch, time, ...].",
             evidence=facts(event, "model=name batch change repeat layer"),
             place=event.defined,
