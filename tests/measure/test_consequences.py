@@ -111,3 +111,21 @@ def test_columns_that_were_known_before_the_outcome(seed: int) -> None:
     found = {name: list(consequences(one)) for name, one in (*states(rng), *outcomes(rng))}
     assert len(found) == 18
     assert not {name for name, each in found.items() if each}
+
+
+def _worn(rng: numpy.random.Generator, counted_after: bool, threshold: float = 0.8) -> Table:
+    """Causes of wear, two measurements of it, a failure that follows from it, and a count."""
+    causes, noise = rng.normal(size=(4, ROWS)), rng.normal(size=(3, ROWS))
+    wear = 0.6 * causes.sum(0) + 0.6 * noise[0]
+    measured = {"current": wear + 0.6 * noise[1], "closing": 0.7 * wear + 0.6 * noise[2]}
+    y = drawn(rng, 2.5 * (wear - 0.5))
+    count = rng.poisson(0.2 + 3 * (y if counted_after else wear > threshold))
+    return table(**named(causes), **measured, orders=count, y=y)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_measurements_of_the_state_beside_its_causes(seed: int) -> None:
+    rng = numpy.random.default_rng(seed)
+    assert [found.column for found in consequences(_worn(rng, counted_after=True))] == ["orders"]
+    assert not list(consequences(_worn(rng, counted_after=False)))
+    assert not list(consequences(_worn(rng, counted_after=False, threshold=0.4)))

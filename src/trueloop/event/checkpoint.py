@@ -6,7 +6,7 @@ from typing import Literal
 from trueloop.event.base import Event, Place
 
 __all__ = ["Contents", "FileLoaded", "FileWritten", "Resumed", "SavedCounter", "ScheduleAtResume", "StateMatched"]
-__all__ += ["EvaluatedWeights", "StateReused", "StatesKept", "UntrainedLoaded", "WeightsRestored"]
+__all__ += ["EvaluatedWeights", "ShrunkenLoaded", "StateReused", "StatesKept", "UntrainedLoaded", "WeightsRestored"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +143,18 @@ class UntrainedLoaded(Event):
     tensors: int
     trained_key: str  # where it stores trained weights of the same names and shapes; empty: nowhere
     counted: str  # how far the training was that wrote the file: 'step 940'; empty: it does not say
+
+
+@dataclass(frozen=True, slots=True)
+class ShrunkenLoaded(Event):
+    """The weights of all layers of a state are many times smaller than an initialization draws them, by about one
+    factor, and nothing has trained the model that loaded them. `place`: the load. At the end of the run."""
+
+    model: str
+    file: str  # absolute path; empty: read from memory
+    key: str  # where the file stores them; empty: the file is this state
+    layers: int
+    share: float  # root mean square of the weights, of that of drawn ones; of the layer with the largest
 
 
 @dataclass(frozen=True, slots=True)

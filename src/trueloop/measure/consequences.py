@@ -103,13 +103,28 @@ def _consequence(count: tuple[str, Floats], label: tuple[str, Floats], rest: dic
         return None
     opposed = [
         _correlation(_inside(one, y), _inside(score, y)) * scale
-        for one, score in _each_beside_the_rest(others, y)
+        for one, score in _each_beside_the_rest(_without_measurements(others, y), y)
         if abs(_correlation(one, score)) * scale <= EXOGENOUS
     ]
     total = -sum(opposed) / (2 * max(1, len(opposed))) ** 0.5
     if len(opposed) < LEAST_CAUSES or total < DEPENDENT:
         return None
     return Consequence(count[0], label[0], len(y), *areas, related, given, len(opposed), total)
+
+
+def _without_measurements(columns: list[Floats], label: Floats) -> list[Floats]:
+    """Without columns that measure the state that the others lead to, and that still do once the outcome is given: a
+    column that tells the outcome alone is not one more of these."""
+    kept, scale = list(columns), len(label) ** 0.5
+    while len(kept) > LEAST_CAUSES:
+        rest = [_predicted(kept[:place] + kept[place + 1 :], label) for place in range(len(kept))]
+        tied = [abs(_correlation(one, score)) * scale for one, score in zip(kept, rest, strict=True)]
+        place = int(numpy.argmax(tied))
+        inside = abs(_correlation(_inside(kept[place], label), _inside(rest[place], label))) * scale
+        if tied[place] < RELATED or inside < RELATED:
+            break
+        del kept[place]
+    return kept
 
 
 def _each_beside_the_rest(columns: list[Floats], label: Floats) -> Iterator[tuple[Floats, Floats]]:

@@ -1,17 +1,19 @@
 """Weights from a file that no training has moved, although training wrote the file, loaded into a model that nothing
 trains.
 
-The file says that there was training: it holds the same weights in a trained state, or it counts steps.
+The file says that there was training: it holds the same weights in a trained state, or it counts steps. Beside them,
+weights that are many times smaller than drawn ones, in all layers by one factor.
 """
 
 import weakref
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from torch import Tensor, nn
 
-from trueloop.event import Place, UntrainedLoaded
-from trueloop.measure.initial_weights import is_initial
+from trueloop.event import Place, ShrunkenLoaded, UntrainedLoaded
+from trueloop.measure.initial_weights import is_initial, shrunken
 from trueloop.measure.parameters import parameters_of
 from trueloop.observers.observer import Observer
 from trueloop.taps.calls import FileRead, RunEnd, StateLoad, StepCall
@@ -49,11 +51,12 @@ class _Load:
     model: str
     place: Place | None
     parameters: tuple[weakref.ref[Tensor], ...]
-    trained: bool = False
+    trained: bool
+    shrunken: tuple[int, float] | None  # layers, and the size of their weights as a share of drawn ones
 
 
 class UntrainedStatesObserver(Observer):
-    emits = (UntrainedLoaded,)
+    emits = (UntrainedLoaded, ShrunkenLoaded)
 
     def prepare(self) -> None:
         self._states: list[_State] = []
@@ -80,14 +83,16 @@ class UntrainedStatesObserver(Observer):
         for state in self._states:
             known = [t for t in given if (ref := state.tensors.get(id(t))) is not None and ref() is t]
             state.loaded = state.loaded or bool(known)
-            if state.initial and 2 * len(known) > len(given):
-                self._loads.append(self._load(state, load.module, load.place))
+            if 2 * len(known) > len(given):
+                small = None if state.initial else shrunken(load.module, _tensors(load.state))
+                if state.initial or small:
+                    self._loads.append(self._load(state, load.module, load.place, small))
 
-    def _load(self, state: _State, module: nn.Module, place: Place | None) -> _Load:
+    def _load(self, state: _State, module: nn.Module, place: Place | None, small: tuple[int, float] | None) -> _Load:
         parameters: list[Tensor] = list(module.parameters())
         held = self.objects.held_ids()
         trained = any(id(parameter) in held for parameter in parameters)
-        return _Load(state, type(module).__name__, place, tuple(map(weakref.ref, parameters)), trained)
+        return _Load(state, type(module).__name__, place, tuple(map(weakref.ref, parameters)), trained, small)
 
     def step_started(self, call: StepCall) -> None:
         if call.index or not self._loads:
@@ -104,12 +109,19 @@ class UntrainedStatesObserver(Observer):
             if load.trained or any(other.loaded for other in beside) or MEANT & set(words_of(state.key)):
                 continue
             path, counted = self._files[state.file]
+            if load.shrunken is not None:
+                self.emit(ShrunkenLoaded, load.place, load.model, path, state.key, *load.shrunken)
+                return
             same = [other for other in beside if other.shapes == state.shapes and other.initial is False]
             counts = counted and all(other.initial for other in beside)
             if same or counts:
                 other = same[0].key if same else ""
                 self.emit(UntrainedLoaded, load.place, load.model, path, state.key, len(state.shapes), other, counted)
                 return
+
+
+def _tensors(state: Mapping[str, object]) -> dict[str, Tensor]:
+    return {key: value for key, value in state.items() if isinstance(value, Tensor)}
 
 
 def _counted(value: object) -> str:

@@ -11,7 +11,8 @@ label, and the other words give it clearly less often (a mark that was set toget
 In a data file that the script reads: a count (calls, orders, reminders) that was taken after the outcome. The other
 columns lead to the outcome: they are unrelated to one another, and oppose one another inside of a class, as causes do.
 The count gives the outcome better than all of them, is related to what they predict, and is not inside of a class: it
-follows from the outcome.
+follows from the outcome. Measurements of the state that the causes lead to (wear, before a failure) may stand beside
+them, if they are still related to the causes inside of a class.
 
 Why it hurts
 ------------
