@@ -115,7 +115,7 @@ def later_windows(rows: Tensor, others: Tensor) -> int:
 
 
 def _standardized(rows: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
-    """Features of one size, without those that tell nothing, or only the position in the window. The first one stays
+    """Features of one size, without features that tell nothing, or only the position in the window. The first one stays
     as it is."""
     first = others[:, :, :1]
     spread = others.std(0).mean(0) / first.std(0).mean().clamp_min(torch.finfo(first.dtype).tiny)

@@ -142,7 +142,7 @@ class TextNotInVocabulary(Rule, code="DAT138", severity=Severity.WARNING):
 
     def _leaves_out(self, event: VocabularyCompared) -> bool:
         """Whether the run has nearly as many different symbols as the text has entries, and not those of another
-        spelling too: which id stands for unknown words is not known in every script."""
+        spelling too: which id stands for unknown words stays unknown in some scripts."""
         used = event.entries * (1 - event.unused)
         return event.unused >= MANY and ENOUGH * used <= self._different <= used + SPECIAL
 
