@@ -16,7 +16,6 @@ import os
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from unittest.mock import patch
@@ -25,7 +24,7 @@ from tests.blind.run import DATA, SIDES, needs_data, pairs_of, staged
 from trueloop.event import Event, Place, RunEnded
 from trueloop.event import files as file_events
 from trueloop.finding import Finding
-from trueloop.observers import column_use, data_files
+from trueloop.observers import data_files
 from trueloop.observers.data_files import DataFilesObserver
 from trueloop.observers.run_objects import RunObjects
 from trueloop.rules.catalogue import all_rules
@@ -78,9 +77,7 @@ def file_findings(script: Path, data: Path) -> list[Finding]:
     place = Place(str(script), line, "")
     for file in _files(script, data):
         observer.file_opened(FileOpened(str(file), False, place))
-    with ExitStack() as stack:
-        for module in (data_files, column_use):  # not the modules of this program
-            stack.enter_context(patch.object(module, "users_modules", lambda path: (path,)))
+    with patch.object(data_files, "users_modules", lambda path: (path,)):  # not those of this program
         observer.run_ended(RunEnd("finished"))
     checker = Checker(_readers())
     for event in events:

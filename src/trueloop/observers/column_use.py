@@ -1,25 +1,20 @@
 """Whether a script uses a column of a data file: by the names in its source and in its configuration files."""
 
-from collections.abc import Mapping
 from typing import Final, final
 
-from trueloop.event import Place
 from trueloop.measure.small_files import occurrences, text_of
 from trueloop.measure.tables import Table
 from trueloop.usercode.left_out import leaves_out, takes_all_columns, takes_the_rest
-from trueloop.usercode.modules import users_modules
 
 __all__ = ["ColumnUse"]
 
 
 @final
 class ColumnUse:
-    def __init__(self, places: Mapping[str, Place], tabular: set[str]) -> None:
-        """`places`: of each file that was read, the line. `tabular`: the files with columns."""
-        read_in = {place.path for place in places.values()}
-        self.modules: Final = read_in.union(*(users_modules(path) for path in read_in))
-        self.settings: Final = places.keys() - tabular
-        """Files that are not tables: configurations."""
+    def __init__(self, modules: set[str], settings: set[str]) -> None:
+        """`modules`: source files of the user. `settings`: files that were read and are not tables: configurations."""
+        self.modules: Final = modules
+        self.settings: Final = settings
 
     @property
     def source(self) -> str:

@@ -127,7 +127,8 @@ class DataFilesObserver(Observer):
         began = thread_time()
         tables = self._tables = self._read(began)
         tabular = {table.path for table in tables}
-        self._use = ColumnUse(self._places, tabular)
+        read_in = {place.path for place in self._places.values()}
+        self._use = ColumnUse(read_in.union(*map(users_modules, read_in)), self._places.keys() - tabular)
         self._repeated = repeated_names(tabular)
         if self._places:
             self.emit(TablesRead, None, len(self._places), len(tables))

@@ -46,11 +46,12 @@ class SamplesMixedInBatch(Rule, code="MDL108", severity=Severity.ERROR):
         least = BATCH_CHANGE_NORMALIZED if event.normalized else BATCH_CHANGE
         if event.change <= least or event.repeat > BATCH_REPEAT:
             return
+        change = f"{event.change:.{0 if event.change >= 0.01 else 2}%}"
         where = f", in {event.layer}" if event.layer else ""
         yield self.finding(
             event,
             f"{event.name} mixes samples{where}: replacing the other {event.batch - 1} samples of the batch changes "
-            f"the output of the kept one by {event.change:.2%} of the spread.",
+            f"the output of the kept one by {change} of the spread.",
             fix="Use `softmax(..., dim=-1)`, transpose before `view`, and `batch_first=True` for [batch, time, ...].",
             evidence=facts(event, "model=name batch change repeat layer"),
             place=event.defined,
