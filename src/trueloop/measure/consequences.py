@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 import numpy
 from numpy.typing import NDArray
 
+from trueloop.measure.correlation import correlation_of_arrays, ranks
 from trueloop.measure.tables import Table
 
 __all__ = ["Consequence", "consequences"]
@@ -97,14 +98,14 @@ def _consequence(count: tuple[str, Floats], label: tuple[str, Floats], rest: dic
     y, scale = label[1], len(label[1]) ** 0.5
     others = [_normal(values) for values in rest.values()]
     column, score = _normal(count[1]), _predicted(others, y)
-    related, given = _correlation(column, score), _correlation(_inside(column, y), _inside(score, y))
+    related, given = correlation_of_arrays(column, score), correlation_of_arrays(_inside(column, y), _inside(score, y))
     areas = _area(count[1], y), _area(score, y)
     if related * scale < RELATED or abs(given) > GIVEN * related or areas[1] > areas[0]:
         return None
     opposed = [
-        _correlation(_inside(one, y), _inside(score, y)) * scale
+        correlation_of_arrays(_inside(one, y), _inside(score, y)) * scale
         for one, score in _each_beside_the_rest(_without_measurements(others, y), y)
-        if abs(_correlation(one, score)) * scale <= EXOGENOUS
+        if abs(correlation_of_arrays(one, score)) * scale <= EXOGENOUS
     ]
     total = -sum(opposed) / (2 * max(1, len(opposed))) ** 0.5
     if len(opposed) < LEAST_CAUSES or total < DEPENDENT:
@@ -118,9 +119,9 @@ def _without_measurements(columns: list[Floats], label: Floats) -> list[Floats]:
     kept, scale = list(columns), len(label) ** 0.5
     while len(kept) > LEAST_CAUSES:
         rest = [_predicted(kept[:place] + kept[place + 1 :], label) for place in range(len(kept))]
-        tied = [abs(_correlation(one, score)) * scale for one, score in zip(kept, rest, strict=True)]
+        tied = [abs(correlation_of_arrays(one, score)) * scale for one, score in zip(kept, rest, strict=True)]
         place = int(numpy.argmax(tied))
-        inside = abs(_correlation(_inside(kept[place], label), _inside(rest[place], label))) * scale
+        inside = abs(correlation_of_arrays(_inside(kept[place], label), _inside(rest[place], label))) * scale
         if tied[place] < RELATED or inside < RELATED:
             break
         del kept[place]
@@ -149,14 +150,8 @@ def _predicted(columns: list[Floats], label: Floats) -> Floats:
 
 def _normal(values: Floats) -> Floats:
     """The ranks, in one scale."""
-    ranks = _ranks(values)
-    found: Floats = (ranks - ranks.mean()) / ranks.std()
-    return found
-
-
-def _ranks(values: Floats) -> Floats:
-    _, places, counts = numpy.unique(values, return_inverse=True, return_counts=True)
-    found: Floats = (numpy.cumsum(counts) - (counts - 1) / 2)[places]
+    ordered = ranks(values)
+    found: Floats = (ordered - ordered.mean()) / ordered.std()
     return found
 
 
@@ -170,10 +165,5 @@ def _inside(values: Floats, label: Floats) -> Floats:
 
 def _area(values: Floats, label: Floats) -> float:
     positive = float(label.sum())
-    ranks = float(_ranks(values)[label == 1].sum())
-    return (ranks - positive * (positive + 1) / 2) / (positive * (len(label) - positive))
-
-
-def _correlation(one: Floats, other: Floats) -> float:
-    a, b = one - one.mean(), other - other.mean()
-    return float(a @ b / max(1e-12, float(numpy.sqrt((a @ a) * (b @ b)))))
+    total = float(ranks(values)[label == 1].sum())
+    return (total - positive * (positive + 1) / 2) / (positive * (len(label) - positive))

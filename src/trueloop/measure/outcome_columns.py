@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy
 from numpy.typing import NDArray
 
-from trueloop.measure.correlation import correlation_of_arrays
+from trueloop.measure.correlation import correlation_of_arrays, ranks
 from trueloop.measure.distributions import distance
 from trueloop.measure.tables import Table
 
@@ -75,12 +75,8 @@ def _leaks(names: list[str], values: Floats, others: Floats, a: Floats, b: Float
 
 
 def _ranks(matrix: Floats) -> Floats:
-    """Of each value in its column; equal values share the mean of their ranks."""
-    found = numpy.empty_like(matrix)
-    for index, column in enumerate(matrix.T):
-        _, places, counts = numpy.unique(column, return_inverse=True, return_counts=True)
-        found[:, index] = (numpy.cumsum(counts) - (counts - 1) / 2)[places]
-    return found
+    """Of each value in its column."""
+    return numpy.stack([ranks(column) for column in matrix.T], 1)
 
 
 def _agree(pairs: list[tuple[float, float]]) -> bool:
